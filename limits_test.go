@@ -51,7 +51,7 @@ var notLimits = map[string]string{
 
 	"cycle/listen.scanEvery":    "how often is looked",
 	"cycle/prompt.maxReference": "a bound of work: a reference of HTML has 32 bytes at most, so that longer names mean nothing",
-	"cycle/prompt.fencing":      "an estimate, which is part of each exchange's size",
+	"cycle/prompt.tagsSize":     "an estimate, which is part of each exchange's size",
 	"cycle/prompt.rankB":        "a parameter of BM25",
 	"cycle/prompt.rankK1":       "a parameter of BM25",
 

@@ -176,7 +176,7 @@ func (v values) messages() (all []candidate) {
 
 // quarantined returns the numbers of the items in quarantine.
 func (v values) quarantined() (all []candidate) {
-	items := func(a *cycle.Agent) ([]view.Listed, error) { return a.View().ListQuarantine() }
+	items := func(a *cycle.Agent) ([]view.InboxRow, error) { return a.View().ListQuarantine() }
 	for _, row := range rowsOf(v, items) {
 		all = append(all, candidate{present.InboxNumber(row), fmt.Sprintf("from %s: %s", row.From, present.OneLine(row.Reason))})
 	}
@@ -194,7 +194,7 @@ func (v values) outgoing() (all []candidate) {
 // prompts returns the names of the prompts of the clock.
 func (v values) prompts() (all []candidate) {
 	if a := v.agent(); a != nil {
-		for _, c := range a.Prompted {
+		for _, c := range a.ClockPrompts {
 			all = append(all, candidate{word: c.Name, what: c.File})
 		}
 	}

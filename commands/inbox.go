@@ -82,7 +82,7 @@ func (o *inboxListOptions) run(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	return c.printRows(rows, present.InboxStatus{State: s, Policy: a.Policy, Now: c.now()}, func(row view.Listed) []string {
+	return c.printRows(rows, present.InboxStatus{State: s, Policy: a.Policy, Now: c.now()}, func(row view.InboxRow) []string {
 		return []string{present.InboxNumber(row), c.clock(row.At), present.InboxSender(row), present.InboxSubject(row), present.InboxFiles(row), row.State}
 	})
 }
@@ -93,7 +93,7 @@ func listQuarantine(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	err = c.printRows(rows, present.InboxStatus{Now: c.now()}, func(row view.Listed) []string {
+	err = c.printRows(rows, present.InboxStatus{Now: c.now()}, func(row view.InboxRow) []string {
 		return []string{present.InboxNumber(row), c.clock(row.At), present.OneLine(row.Reason), present.InboxSender(row), present.InboxFiles(row), present.InboxSubject(row)}
 	})
 	if err != nil || c.json {
@@ -108,7 +108,7 @@ func listQuarantine(c *call, a *cycle.Agent) error {
 
 // printRows prints the rows of a list, with their status in words. cells returns the six columns
 // of a row.
-func (c *call) printRows(rows []view.Listed, status present.InboxStatus, cells func(view.Listed) []string) error {
+func (c *call) printRows(rows []view.InboxRow, status present.InboxStatus, cells func(view.InboxRow) []string) error {
 	var lines [][]string
 	for i := range rows {
 		rows[i].State = status.Of(rows[i])
@@ -173,25 +173,25 @@ func nextMessage(c *call, a *cycle.Agent) error {
 
 // pulledOutput is the JSON output of inbox next.
 type pulledOutput struct {
-	TurnID       string              `json:"turn_id"`
-	Epoch        uint64              `json:"turn_epoch"`
-	Key          string              `json:"key"`
-	Source       state.Source        `json:"source"`
-	Number       string              `json:"number"` // of the message
-	From         string              `json:"from"`
-	Text         string              `json:"text"`
-	Note         string              `json:"note"`
-	ResultFields []resultFieldOutput `json:"result_fields"` // requested by the sender
-	Earlier      []earlierOutput     `json:"earlier"`
-	Files        []files.Received    `json:"files"`
+	TurnID       string               `json:"turn_id"`
+	Epoch        uint64               `json:"turn_epoch"`
+	Key          string               `json:"key"`
+	Source       state.Source         `json:"source"`
+	Number       string               `json:"number"` // of the message
+	From         string               `json:"from"`
+	Text         string               `json:"text"`
+	Note         string               `json:"note"`
+	ResultFields []resultFieldOutput  `json:"result_fields"` // requested by the sender
+	Earlier      []earlierOutput      `json:"earlier"`
+	Files        []files.ReceivedFile `json:"files"`
 }
 
 // earlierOutput is an earlier message with the same answer.
 type earlierOutput struct {
-	Key   string           `json:"key"`
-	At    time.Time        `json:"at"`
-	Text  string           `json:"text"`
-	Files []files.Received `json:"files"`
+	Key   string               `json:"key"`
+	At    time.Time            `json:"at"`
+	Text  string               `json:"text"`
+	Files []files.ReceivedFile `json:"files"`
 }
 
 // resultFieldOutput is a result field that a sender asks for.

@@ -102,7 +102,7 @@ func retryMessage(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
+	if row, unfetched := view.UnfetchedRow(s, key); unfetched {
 		words := present.InboxStatus{Now: c.now()}.Of(row)
 		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
 	}

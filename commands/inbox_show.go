@@ -50,15 +50,15 @@ Example:
 
 // messageOutput is the JSON output of inbox show.
 type messageOutput struct {
-	view.Listed
+	view.InboxRow
 	Text    string       `json:"text"`
 	Receipt view.Receipt `json:"receipt"`
 
 	// Deliverable is the result of the message's turn, or null.
-	Deliverable *cycle.Deliverable `json:"deliverable"`
-	Files       []files.Received   `json:"files"`
-	Problems    []string           `json:"problems"` // of a mail's structure
-	LeftOut     *string            `json:"left_out"` // of the text that the agent is told
+	Deliverable *cycle.Deliverable   `json:"deliverable"`
+	Files       []files.ReceivedFile `json:"files"`
+	Problems    []string             `json:"problems"` // of a mail's structure
+	LeftOut     *string              `json:"left_out"` // of the text that the agent is told
 }
 
 func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
@@ -79,7 +79,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 		return err
 	}
 	words := present.InboxStatus{State: s, Policy: a.Policy, Now: c.now()}
-	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
+	if row, unfetched := view.UnfetchedRow(s, key); unfetched {
 		row.State = words.Of(row)
 		return printUnfetched(c, row)
 	}
@@ -87,18 +87,18 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	v := messageOutput{Listed: a.View().Listed(m)}
-	v.State = words.Of(v.Listed)
+	v := messageOutput{InboxRow: a.View().InboxRow(m)}
+	v.State = words.Of(v.InboxRow)
 	if v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
 	if v.Receipt, err = a.View().Receipt(m); err != nil {
 		return err
 	}
-	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
+	if v.Deliverable, err = a.DeliverableOf(m.Key); err != nil {
 		return err
 	}
-	came, _ := a.CameWith(m) // the text reports a bad payload
+	came, _ := a.FilesOf(m) // the text reports a bad payload
 	if err := o.saveFiles(c, which, &came); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 		return nil
 	}
 	c.out.Printf("number:  %s\nkey:     %s\nfrom:    %s (%s)\nat:      %s\nstatus:  %s\n",
-		present.InboxNumber(v.Listed), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, c.now()), m.Status)
+		present.InboxNumber(v.InboxRow), plain.Line(m.Key), plain.Line(m.From), m.Source, terminal.Clock(m.At, c.now()), m.Status)
 	if !m.Status.Ended() {
 		c.out.Printf("state:   %s\n", v.State)
 	}
@@ -134,7 +134,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 }
 
 // printUnfetched shows an unfetched mail.
-func printUnfetched(c *call, row view.Listed) error {
+func printUnfetched(c *call, row view.InboxRow) error {
 	if c.json {
 		return c.out.JSON(row)
 	}
@@ -143,7 +143,7 @@ func printUnfetched(c *call, row view.Listed) error {
 		c.out.Printf("since:   %s\n", terminal.Clock(*row.Since, c.now()))
 	}
 	c.out.Printf("status:  %s\n", row.State)
-	if row.Status == view.ListedFailing {
+	if row.Status == view.RowFailing {
 		c.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, present.InboxNumber(row))
 	}
 	return nil
@@ -151,26 +151,26 @@ func printUnfetched(c *call, row view.Listed) error {
 
 // quarantineOutput is the JSON output of inbox show for an item in quarantine.
 type quarantineOutput struct {
-	view.Listed
-	Field    *string          `json:"field"` // name of the field with the evidence
-	Text     string           `json:"text"`
-	Files    []files.Received `json:"files"`
-	Problems []string         `json:"problems"` // of a mail's structure
-	LeftOut  *string          `json:"left_out"` // of the text that the agent is told
+	view.InboxRow
+	Field    *string              `json:"field"` // name of the field with the evidence
+	Text     string               `json:"text"`
+	Files    []files.ReceivedFile `json:"files"`
+	Problems []string             `json:"problems"` // of a mail's structure
+	LeftOut  *string              `json:"left_out"` // of the text that the agent is told
 }
 
 // printQuarantined shows an item in quarantine.
 func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantine.Item) error {
-	row, err := a.View().ListedItem(q)
+	row, err := a.View().QuarantineRow(q)
 	if err != nil {
 		return err
 	}
 	row.State = present.InboxStatus{Now: c.now()}.Of(row)
-	came := a.CameWithQuarantined(q)
+	came := a.FilesOfQuarantined(q)
 	if err := o.saveFiles(c, c.arg(0), &came); err != nil {
 		return err
 	}
-	v := quarantineOutput{Listed: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
+	v := quarantineOutput{InboxRow: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func readPayload(a *cycle.Agent, key string, source state.Source, file, sum stri
 }
 
 // printFiles prints the files of a message, one per line after label.
-func printFiles(out *terminal.Output, label string, files []files.Received) {
+func printFiles(out *terminal.Output, label string, files []files.ReceivedFile) {
 	for _, f := range files {
 		switch {
 		case f.Missing != "":
@@ -251,7 +251,7 @@ const maxShownFiles = 50
 
 // printCame prints the rest of a message besides its text: its files, how to save those that are
 // not in a file, and the problems of its structure.
-func printCame(out *terminal.Output, which string, came files.Attached) {
+func printCame(out *terminal.Output, which string, came files.Attachments) {
 	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
 	if more := len(came.Files) - maxShownFiles; more > 0 {
 		out.Printf("         and %d more\n", more)
@@ -271,7 +271,7 @@ func printCame(out *terminal.Output, which string, came files.Attached) {
 }
 
 // withInstead returns the text of a message, or a note for a mail without a text.
-func withInstead(text string, came files.Attached) string {
+func withInstead(text string, came files.Attachments) string {
 	switch {
 	case came.Instead == "":
 		return text
@@ -282,7 +282,7 @@ func withInstead(text string, came files.Attached) string {
 }
 
 // saveFiles saves the files of a message if the caller uses --save.
-func (o *inboxShowOptions) saveFiles(c *call, which string, came *files.Attached) error {
+func (o *inboxShowOptions) saveFiles(c *call, which string, came *files.Attachments) error {
 	if c.given(&o.save) == "" {
 		return nil
 	}

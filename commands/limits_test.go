@@ -88,7 +88,7 @@ func TestLimits(t *testing.T) {
 		// What is shown.
 		{Const: "maxShownFiles", Max: 50, Within: func(t *testing.T, n int64) bool {
 			var out bytes.Buffer
-			printCame(&terminal.Output{Stdout: &out}, "last", files.Attached{Files: make([]files.Received, n)})
+			printCame(&terminal.Output{Stdout: &out}, "last", files.Attachments{Files: make([]files.ReceivedFile, n)})
 			return !strings.Contains(out.String(), "more\n")
 		}},
 		{Const: "defaultFound", Max: 5, Within: func(t *testing.T, n int64) bool {

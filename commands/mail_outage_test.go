@@ -137,7 +137,7 @@ func TestMailThatCannotBeFetched(t *testing.T) {
 	if got := s.runExpecting(exitSource, "alpha", "poll", "--json"); !strings.Contains(got, "mailbox corrupt") || !strings.Contains(got, "could not fetch mail:") {
 		t.Errorf("the poll says %q", got)
 	}
-	var rows []view.Listed
+	var rows []view.InboxRow
 	if err := json.Unmarshal([]byte(s.run("alpha", "inbox", "list", "--json")), &rows); err != nil || len(rows) != 1 || rows[0].Status != "failing" || rows[0].Tries != 1 {
 		t.Fatalf("rows %+v, %v", rows, err)
 	}

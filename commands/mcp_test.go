@@ -147,7 +147,7 @@ func testMCPBadArguments(t *testing.T, s *meshAgents) {
 		{"send", `{"to":"alpha","text":"x"}`, "cannot send itself"},
 		{"send", `{"to":"beta","text":"\n"}`, "empty"},
 		{"send", `{"to":"beta","text":"x","files":["missing.txt"]}`, "missing.txt"},
-		{"send", `{"to":"beta","text":"` + strings.Repeat("x", 600_000) + `"}`, "the mesh takes"},
+		{"send", `{"to":"beta","text":"` + strings.Repeat("x", 600_000) + `"}`, "as JSON, and the limit is"},
 		{"ask", `{"to":"beta","text":"x","minutes":-1}`, "invalid minutes -1"},
 		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a b"}]}`, "must have a name"},
 		{"ask", `{"to":"beta","text":"x","fields":[{"name":"a","requierd":true}]}`, "schema"},

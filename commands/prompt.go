@@ -110,7 +110,7 @@ func (o *promptOptions) view(c *call, a *cycle.Agent) (cycle.PromptView, error) 
 func (c *call) printLayers(view cycle.PromptView) {
 	for _, l := range view.Layers {
 		told := "told"
-		if !l.Told {
+		if !l.Included {
 			told = "-"
 		}
 		c.out.Printf("%-9s %-8s %-5s %6d bytes  %s\n", l.Name, l.Part, told, len(l.Text), plain.Line(l.From))
@@ -121,7 +121,7 @@ func (c *call) printLayers(view cycle.PromptView) {
 func (c *call) printPrompt(view cycle.PromptView, all bool) {
 	var texts []string
 	for _, l := range view.Layers {
-		if (l.Told || all) && l.Text != "" {
+		if (l.Included || all) && l.Text != "" {
 			texts = append(texts, terminal.Printable(l.Text))
 		}
 	}
@@ -157,7 +157,7 @@ func runPrompt(c *call, a *cycle.Agent) error {
 	var err error
 	if v.Key, err = a.RunPrompt(c.ctx, v.Name); errors.Is(err, cycle.ErrNoPrompt) {
 		var known []string
-		for _, prompt := range a.Prompted {
+		for _, prompt := range a.ClockPrompts {
 			known = append(known, prompt.Name)
 		}
 		return terminal.WithHint(err, terminal.DidYouMean(v.Name, known, "`"+name+" status` lists the prompts"))

@@ -74,7 +74,7 @@ func (ad *admission) accept(m *mail.Message, raw io.Reader) (state.Event, error)
 	if err != nil {
 		return nil, err
 	}
-	content := message.ContentOf(head, ad.sentTo(m.Header))
+	content := message.ContentOf(head, ad.quotableTexts(m.Header))
 	if m.Gate == "" && content.Automatic != "" {
 		m.Gate, m.Reason = trust.GateAuto, content.Automatic
 		return ad.reject(m, false, whole)
@@ -208,10 +208,10 @@ func (ac accepter) threadID(key string, h message.Header) (string, error) {
 
 func mailPayload(key string) string { return store.PayloadName(store.MessagesDir, key, ".eml") }
 
-// sentTo returns our texts that a mail with this header may quote. They include the challenge
-// that the mail answers, because a sent challenge is not kept.
-func (ad *admission) sentTo(h message.Header) message.Sent {
-	sent := repeated(ad.store, h)
+// quotableTexts returns our texts that a mail with this header may quote. They include the
+// challenge that the mail answers, because a sent challenge is not kept.
+func (ad *admission) quotableTexts(h message.Header) message.Sent {
+	sent := sentTexts(ad.store, h)
 	for _, token := range trust.Tokens(h, ad.handle, ad.mail.Address, "") {
 		c, open := ad.state.ChallengeOf(token, ad.now())
 		if !open {
@@ -247,21 +247,21 @@ func (ac accepter) isKnown(source state.Source, from string) bool {
 // of the message.
 func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
 	if i.Gate == trust.GateSize {
-		return nil, fmt.Errorf("%s is too big, and only its header was kept: %s", i.Key, i.Reason)
+		return nil, fmt.Errorf("%s was too large, so only its header was kept: %s", i.Key, i.Reason)
 	}
 	if i.Source == state.Mesh {
 		return ac.releaseMesh(files, s, i, raw)
 	}
 	if i.Source == state.EventSource {
 		if fault := store.EventFault(raw); fault != "" {
-			return nil, fmt.Errorf("%s cannot come in: %s", i.Key, fault)
+			return nil, fmt.Errorf("%s cannot be released: %s", i.Key, fault)
 		}
 		arrived, err := eventArrived(files, i.Key, EventMessage{From: i.From, Text: string(raw)})
 		arrived.Message.At = i.At
 		return arrived, err
 	}
 	if ac.mail == nil {
-		return nil, fmt.Errorf("%s is a mail, and no mail is configured any more", i.Key)
+		return nil, fmt.Errorf("%s is a mail, but no mail is configured any more", i.Key)
 	}
 	control := controlOf(len(raw), contentOf(ac.store, raw[:min(len(raw), peekLength)]).Text)
 	// The answer must not go to a stranger in From.
@@ -282,10 +282,10 @@ func (ac accepter) release(files payloads, s state.State, i quarantine.Item, raw
 func (ac accepter) releaseMesh(files payloads, s state.State, i quarantine.Item, raw []byte) (state.Event, error) {
 	m, err := mesh.Decode(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s cannot come in, because it is not a message of the mesh: %w", i.Key, err)
+		return nil, fmt.Errorf("%s cannot be released: it is not a mesh message: %w", i.Key, err)
 	}
 	if why := m.Malformed(); why != "" {
-		return nil, fmt.Errorf("%s cannot come in: %s", i.Key, why)
+		return nil, fmt.Errorf("%s cannot be released: %s", i.Key, why)
 	}
 	return ac.meshArrived(files, s, m, raw)
 }

@@ -13,11 +13,11 @@ import (
 	"agentstateloop/state"
 )
 
-// patientHouse is a house whose acks wait for 30 seconds, with an agent that works
+// newPatientFixture is a fixture whose acks wait for 30 seconds, with an agent that works
 // until it is told to go on.
-func patientHouse(t *testing.T) (h *house, up, goOn func()) {
+func newPatientFixture(t *testing.T) (h *fixture, up, goOn func()) {
 	t.Helper()
-	h = newAwakeHouse(t)
+	h = newAwakeFixture(t)
 	h.agent.Policy.AckAfter = 30 * time.Second
 	up, goOn = h.lingerer()
 	return h, up, goOn
@@ -25,14 +25,14 @@ func patientHouse(t *testing.T) (h *house, up, goOn func()) {
 
 // The answer is there first: no ack is sent, and the history says why.
 func TestAnAckWaitsForTheAnswer(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.AckAfter = 30 * time.Second
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantSent("reply")
 	h.pollAfter(time.Minute)
 	h.wantSent("reply")
-	if got := strings.Join(h.noted(state.LineAck, "not needed"), ", "); !strings.Contains(got, "its answer is ready") {
+	if got := strings.Join(h.reasonsOf(state.LineAck, "not needed"), ", "); !strings.Contains(got, "its answer is ready") {
 		t.Errorf("history: %q", got)
 	}
 	h.pollAfter(10 * time.Minute) // the operator wrote, and hears that it is over
@@ -43,7 +43,7 @@ func TestAnAckWaitsForTheAnswer(t *testing.T) {
 // poll comes.
 func TestTheAckOfALongTurn(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := patientHouse(t)
+	h, up, goOn := newPatientFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
 	up()
@@ -67,7 +67,7 @@ func TestTheAckOfALongTurn(t *testing.T) {
 // Another poll may send it, if that sees first that it is due. It is sent once.
 func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := patientHouse(t)
+	h, up, goOn := newPatientFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
 	up()
@@ -87,7 +87,7 @@ func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
 // An ack whose dot is out when the answer comes is not taken back. The answer follows.
 func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := patientHouse(t)
+	h, up, goOn := newPatientFixture(t)
 	atDot, answered := make(chan struct{}), make(chan struct{})
 	hook := func(_ net.Conn, raw []byte) error {
 		if strings.Contains(string(raw), "standing by") {
@@ -112,7 +112,7 @@ func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
 // An ack that could not be sent at its time is withdrawn when the answer comes.
 func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := patientHouse(t)
+	h, up, goOn := newPatientFixture(t)
 	refused := make(chan struct{}, 9)
 	hook := func(string) error {
 		refused <- struct{}{}
@@ -129,7 +129,7 @@ func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
 	wait()
 	h.poll() // as above
 	h.wantSent("reply")
-	if got := strings.Join(h.noted(state.LineDelivery, "overtaken"), ", "); !strings.Contains(got, "its answer is ready") {
+	if got := strings.Join(h.reasonsOf(state.LineDelivery, "overtaken"), ", "); !strings.Contains(got, "its answer is ready") {
 		t.Errorf("history: %q", got)
 	}
 }

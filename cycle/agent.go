@@ -44,7 +44,7 @@ type Agent struct {
 	Hooks     []hook.Hook
 	Heartbeat *heartbeat.Monitor // nil: no monitor is configured
 
-	Prompted []ClockPrompt // prompts of the clock; their times are in Policy
+	ClockPrompts []ClockPrompt // prompts of the clock; their times are in Policy
 
 	Secrets *secret.Known // kept out of every reason and of the log; nil: no secrets are known
 	Keep    time.Duration // turns, messages and quarantine older than this are pruned

@@ -119,9 +119,9 @@ func (b blueprint) call(args []string) error {
 	return fmt.Errorf("%q is nothing that an agent can call", args)
 }
 
-// plays makes the agent's program a shell script in which "us" is our program.
+// playScript makes the agent's program a shell script in which "us" is our program.
 // Each run is noted in "runs", and its prompt is kept in "prompt".
-func (h *house) plays(script string) {
+func (h *fixture) playScript(script string) {
 	h.t.Helper()
 	us := fmt.Sprintf("us() { GORACE=atexit_sleep_ms=0 '%s' __inside '%s' \"$@\"; }\n", h.blueprint.Self, h.blueprintFile())
 	h.script("#!/bin/sh\n" + us + `echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs` + "\ncat >prompt\n" + script)
@@ -129,7 +129,7 @@ func (h *house) plays(script string) {
 
 // pipe makes a fifo in the agent's workdir. wait returns when the agent has
 // written a line into it; open lets an agent go on that reads it.
-func (h *house) pipe(name string) (wait, open func()) {
+func (h *fixture) pipe(name string) (wait, open func()) {
 	h.t.Helper()
 	path := filepath.Join(h.blueprint.Dir, name)
 	check(h.t, syscall.Mkfifo(path, 0o600))
@@ -140,14 +140,14 @@ func (h *house) pipe(name string) (wait, open func()) {
 	}
 	open = func() {
 		h.t.Helper()
-		h.letGoOn(path)
+		h.resumeAgent(path)
 	}
 	return wait, open
 }
 
-// letGoOn lets an agent go on that reads the fifo. It does not wait for it: the agent
+// resumeAgent lets an agent go on that reads the fifo. It does not wait for it: the agent
 // may have been ended, or may not read yet.
-func (h *house) letGoOn(fifo string) {
+func (h *fixture) resumeAgent(fifo string) {
 	h.t.Helper()
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 	check(h.t, err)
@@ -157,7 +157,7 @@ func (h *house) letGoOn(fifo string) {
 }
 
 // pollInBackground polls in the background; wait returns its report.
-func (h *house) pollInBackground() (wait func() cycle.Report) {
+func (h *fixture) pollInBackground() (wait func() cycle.Report) {
 	h.t.Helper()
 	type outcome struct {
 		report cycle.Report
@@ -177,7 +177,7 @@ func (h *house) pollInBackground() (wait func() cycle.Report) {
 }
 
 // cron polls as another process does while a turn runs.
-func (h *house) cron() cycle.Report {
+func (h *fixture) cron() cycle.Report {
 	h.t.Helper()
 	other := h.blueprint.agent(h.clock.Now)
 	other.Self = []string{"/bin/false"}
@@ -201,8 +201,8 @@ func until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// left returns a file of the agent's workdir, or "" if it does not exist.
-func (h *house) left(name string) string {
+// workFile returns a file of the agent's workdir, or "" if it does not exist.
+func (h *fixture) workFile(name string) string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -213,7 +213,7 @@ func (h *house) left(name string) string {
 }
 
 // wantTasks fails unless exactly these turns have ended.
-func (h *house) wantTasks(outcomes ...state.Outcome) []state.Line {
+func (h *fixture) wantTasks(outcomes ...state.Outcome) []state.Line {
 	h.t.Helper()
 	tasks := h.lines(state.LineTask)
 	var got []state.Outcome
@@ -227,7 +227,7 @@ func (h *house) wantTasks(outcomes ...state.Outcome) []state.Line {
 }
 
 // attempt returns the folder of the attempt that the state shows.
-func (h *house) attempt() string {
+func (h *fixture) attempt() string {
 	h.t.Helper()
 	head := h.state().Turn
 	return h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))

@@ -17,12 +17,12 @@ import (
 	"agentstateloop/state/store"
 )
 
-// deferTold leaves a message in the inbox that waits until at. The agent stays in IDLE.
-func (h *house) deferTold(at time.Time) {
+// deferMessage leaves a message in the inbox that waits until at. The agent stays in IDLE.
+func (h *fixture) deferMessage(at time.Time) {
 	h.t.Helper()
 	key, err := h.agent.Tell(h.t.Context(), "you", "what time is it?")
 	check(h.t, err)
-	h.change(func(s *state.State) {
+	h.changeState(func(s *state.State) {
 		s.Phase = state.IDLE
 		for i := range s.Inbox {
 			if s.Inbox[i].Key == key {
@@ -32,8 +32,8 @@ func (h *house) deferTold(at time.Time) {
 	})
 }
 
-// change changes the state behind the agent's back.
-func (h *house) change(how func(*state.State)) {
+// changeState changes the state behind the agent's back.
+func (h *fixture) changeState(how func(*state.State)) {
 	h.t.Helper()
 	_, err := h.agent.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
 		next := state.Step(s, nil, h.agent.Policy, h.clock.Now())
@@ -44,7 +44,7 @@ func (h *house) change(how func(*state.State)) {
 }
 
 // alarm returns the five fields of our alarm line, or "" if there is none.
-func (h *house) alarm() string {
+func (h *fixture) alarm() string {
 	h.t.Helper()
 	lines := cron.FindAlarm(mustRead(h.t, h.table), handle)
 	if len(lines) > 1 {
@@ -58,18 +58,18 @@ func (h *house) alarm() string {
 
 // wantAlarm fails unless the alarm line has these fields, and the other line is the
 // idle one.
-func (h *house) wantAlarm(want string) {
+func (h *fixture) wantAlarm(want string) {
 	h.t.Helper()
 	if got := h.alarm(); got != want {
 		h.t.Fatalf("the alarm line is %q, want %q", got, want)
 	}
-	if got := h.installed(); got != "*/30 * * * *" {
+	if got := h.crontabFields(); got != "*/30 * * * *" {
 		h.t.Fatalf("the line is %q", got)
 	}
 }
 
 // ifDue polls as a crontab line does.
-func (h *house) ifDue() cycle.Report {
+func (h *fixture) ifDue() cycle.Report {
 	h.t.Helper()
 	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{IfDue: true})
 	check(h.t, err)
@@ -79,11 +79,11 @@ func (h *house) ifDue() cycle.Report {
 // In IDLE a message that waits for a time has its turn in that minute. The lines of
 // others stay as they are, and polls between start no crontab.
 func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
-	h.change(func(s *state.State) { s.Schedule.Verified = time.Time{} }) // read the table
+	h.changeState(func(s *state.State) { s.Schedule.Verified = time.Time{} }) // read the table
 	calls := h.countCrontab()
-	h.deferTold(morning.Add(7*time.Minute + 20*time.Second))
+	h.deferMessage(morning.Add(7*time.Minute + 20*time.Second))
 	h.poll()
 	h.wantAlarm("8 9 5 1 *")
 	before := calls()
@@ -129,7 +129,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 // An effect that fails has the time of its next try within the same cycle. Both lines
 // change in one write.
 func TestTheAlarmLineOfAnEffect(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == "/message" {
 			http.Error(w, `{"error":"full"}`, http.StatusServiceUnavailable)
@@ -165,9 +165,9 @@ func TestTheAlarmLineOfAnEffect(t *testing.T) {
 // A row whose time comes while a cycle is under way is looked at by that cycle: the
 // process of the alarm line has found cycle.lock taken.
 func TestARowThatComesDueDuringACycle(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.clock.advance(4*time.Minute + 58*time.Second)
-	h.deferTold(morning.Add(5 * time.Minute))
+	h.deferMessage(morning.Add(5 * time.Minute))
 	h.post(mesh.Message{ID: "m1", Text: "for your information", Kind: mesh.KindNotice})
 	looks, late := 0, false
 	watch := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -194,11 +194,11 @@ func TestARowThatComesDueDuringACycle(t *testing.T) {
 // What is installed is compared like the first line: a line that a person edited or
 // doubled is repaired, and `uninstall` removes both.
 func TestTheAlarmLineIsAProjection(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
 	h.agent.Policy.IdleInterval = 2 * time.Hour
 	h.poll()
-	h.deferTold(morning.Add(50 * time.Minute))
+	h.deferMessage(morning.Add(50 * time.Minute))
 	h.poll()
 	if got := h.alarm(); got != "50 9 5 1 *" {
 		t.Fatalf("the alarm line is %q", got)
@@ -229,7 +229,7 @@ func TestTheAlarmLineIsAProjection(t *testing.T) {
 	if preview.CrontabDiff != "" {
 		t.Errorf("a dry run would edit\n%s", preview.CrontabDiff)
 	}
-	h.change(func(s *state.State) { s.Inbox[0].NextRetryAt = morning.Add(40 * time.Minute) })
+	h.changeState(func(s *state.State) { s.Inbox[0].NextRetryAt = morning.Add(40 * time.Minute) })
 	if preview, err = h.agent.Preview(t.Context()); err != nil || !strings.Contains(preview.CrontabDiff, "+40 9 5 1 *") {
 		t.Errorf("a dry run would edit\n%s%v", preview.CrontabDiff, err)
 	}
@@ -237,8 +237,8 @@ func TestTheAlarmLineIsAProjection(t *testing.T) {
 
 // The machine was off: the row is due at the next poll, and its line goes.
 func TestAnAlarmThatWasMissed(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.deferTold(morning.Add(10 * time.Minute))
+	h := newAwakeFixture(t)
+	h.deferMessage(morning.Add(10 * time.Minute))
 	h.poll()
 	h.wantAlarm("10 9 5 1 *")
 	h.clock.advance(3 * time.Hour)
@@ -254,10 +254,10 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			h.agent.Schedule.Mode = mode
 			h.poll()
-			h.deferTold(morning.Add(10 * time.Minute))
+			h.deferMessage(morning.Add(10 * time.Minute))
 			h.poll()
 			status, err := h.agent.View().Status()
 			check(t, err)
@@ -284,9 +284,9 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 // A poll that lingers, and a listener, look each second.
 func TestALingeringPollReachesTheMinute(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.deferTold(morning.Add(30 * time.Second))
-	if why := h.wants(); why != "" {
+	h := newAwakeFixture(t)
+	h.deferMessage(morning.Add(30 * time.Second))
+	if why := h.pollReason(); why != "" {
 		t.Errorf("a listener would poll for %q", why)
 	}
 	var once atomic.Bool
@@ -307,8 +307,8 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 // then.
 func TestTheAlarmLineOfAHook(t *testing.T) {
 	t.Parallel()
-	h := engaged(t)
-	got := h.hooked(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}, Timeout: time.Minute})
+	h := newEngagedFixture(t)
+	got := h.addHooks(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}, Timeout: time.Minute})
 	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
 	check(t, err)
 	h.poll()
@@ -329,7 +329,7 @@ func TestTheAlarmLineOfAHook(t *testing.T) {
 // it when it is dropped.
 func TestTheAlarmLineOfAReminder(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.SelfTurns = 10
 	_, err := h.agent.RemindByHand(t.Context(), "you", "12m", "look at the build")
 	check(t, err)

@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state"
 )
 
-// audience is a carrier on which somebody watches what turns come to.
-type audience struct {
+// watchedCarrier is a carrier on which somebody watches what turns come to.
+type watchedCarrier struct {
 	cycle.Carrier
 	mu     sync.Mutex
 	heard  []mesh.Task
@@ -27,9 +27,9 @@ type audience struct {
 	under, cutShort atomic.Int32 // announcements under way, and when it was closed
 }
 
-func (a *audience) Close() { a.cutShort.Store(a.under.Load()) }
+func (a *watchedCarrier) Close() { a.cutShort.Store(a.under.Load()) }
 
-func (a *audience) Announce(_ context.Context, t mesh.Task) error {
+func (a *watchedCarrier) Announce(_ context.Context, t mesh.Task) error {
 	a.under.Add(1)
 	defer a.under.Add(-1)
 	a.mu.Lock()
@@ -42,9 +42,9 @@ func (a *audience) Announce(_ context.Context, t mesh.Task) error {
 	return nil
 }
 
-// watched returns the house's agent on a mesh where somebody watches.
-func (h *house) watched() *audience {
-	a := &audience{Carrier: h.agent.Mesh.Carrier}
+// watchedAgent returns the fixture's agent on a mesh where somebody watches.
+func (h *fixture) watchedAgent() *watchedCarrier {
+	a := &watchedCarrier{Carrier: h.agent.Mesh.Carrier}
 	h.agent.Mesh.Carrier = a
 	return a
 }
@@ -52,8 +52,8 @@ func (h *house) watched() *audience {
 // The mesh hears each end of a turn, once, with nothing of its message. A poll
 // without a turn announces nothing.
 func TestTheEndOfATurnIsAnnounced(t *testing.T) {
-	h := newAwakeHouse(t)
-	watching := h.watched()
+	h := newAwakeFixture(t)
+	watching := h.watchedAgent()
 	h.pollAfter(30 * time.Minute)
 	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "which commit is live?", Kind: mesh.KindMessage})
 	check(t, err)
@@ -81,9 +81,9 @@ func TestTheEndOfATurnIsAnnounced(t *testing.T) {
 }
 
 // Nothing waits for an announcement but the end of the process, and nothing depends on it.
-func TestAnAnnouncementHoldsUpNothing(t *testing.T) {
-	h := newAwakeHouse(t)
-	watching := h.watched()
+func TestAnnouncementDelaysNothing(t *testing.T) {
+	h := newAwakeFixture(t)
+	watching := h.watchedAgent()
 	watching.begun, watching.answer = make(chan struct{}, 1), make(chan error)
 	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "which commit is live?", Kind: mesh.KindMessage})
 	check(t, err)

@@ -23,7 +23,7 @@ import (
 
 // The reasons why an answer to a question of the agent is rejected.
 var (
-	ErrNotAsked    = errors.New("the operator was not asked this")
+	ErrNotAsked    = errors.New("no such question to the operator")
 	ErrQuestionEnd = errors.New("this question is closed")
 )
 
@@ -59,21 +59,21 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	if err != nil {
 		return g, err
 	}
-	w, key, err := t.asked(s, which)
+	w, key, err := t.openQuestion(s, which)
 	if err != nil {
 		return g, err
 	}
 	g = GivenAnswer{ID: w.ID, Key: key, Others: w.Options}
 	g.Option, _ = state.Option(w.Options, text)
-	said := "cli:" + store.NewID()
-	payload := store.PayloadName(store.MessagesDir, said, ".txt")
+	answerKey := "cli:" + store.NewID()
+	payload := store.PayloadName(store.MessagesDir, answerKey, ".txt")
 	sum, err := t.store.KeepSummed(payload, strings.NewReader(text))
 	if err != nil {
-		return g, fmt.Errorf("keep answer: %w", err)
+		return g, fmt.Errorf("save answer: %w", err)
 	}
 	s, err = t.journal.commit(ctx, state.Replied{
 		Arrived: state.Arrived{Message: state.Message{
-			Key: said, Source: state.CLI, From: from, Operator: true, At: t.now(), Payload: payload, Sum: sum, Size: len(text),
+			Key: answerKey, Source: state.CLI, From: from, Operator: true, At: t.now(), Payload: payload, Sum: sum, Size: len(text),
 		}},
 		Question: w.ID, Only: true,
 	})
@@ -82,14 +82,14 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	}
 	if now, _, _ := s.OperatorWait(w.ID); now.Report != payload {
 		_ = t.store.Remove(payload)
-		return g, fmt.Errorf("%w: another answer came first, or its deadline", ErrQuestionEnd)
+		return g, fmt.Errorf("%w: another answer came first, or the deadline passed", ErrQuestionEnd)
 	}
 	return g, nil
 }
 
-// asked returns the open question that which names, and the key of the message whose turn asks
-// it.
-func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key string, err error) {
+// openQuestion returns the open question that which names, and the key of the message whose turn
+// asks it.
+func (t *answerTaker) openQuestion(s state.State, which string) (w state.Wait, key string, err error) {
 	type row struct {
 		state.Wait
 		key string
@@ -117,20 +117,20 @@ func (t *answerTaker) asked(s state.State, which string) (w state.Wait, key stri
 		for _, r := range open {
 			ids = append(ids, r.ID)
 		}
-		return w, "", fmt.Errorf("%s names %d questions: name one by its id, %s", which, len(open), strings.Join(ids, " or "))
+		return w, "", fmt.Errorf("%s has %d open questions: give the id of one, %s", which, len(open), strings.Join(ids, " or "))
 	case len(all) == 0:
-		return w, "", t.over(which)
+		return w, "", t.closedError(which)
 	case all[0].Report != "":
-		return w, "", fmt.Errorf("%w: it was answered before", ErrQuestionEnd)
+		return w, "", fmt.Errorf("%w: it is already answered", ErrQuestionEnd)
 	case !t.now().Before(all[0].By) || all[0].Missed != "":
-		return w, "", fmt.Errorf("%w: the agent waited until %s", ErrQuestionEnd, all[0].By.UTC().Format(time.RFC3339))
+		return w, "", fmt.Errorf("%w: its deadline was %s", ErrQuestionEnd, all[0].By.UTC().Format(time.RFC3339))
 	}
 	return w, "", fmt.Errorf("%w: the turn that asked is ending", ErrQuestionEnd)
 }
 
-// over returns the error for a question that is not open: it was answered, its turn is over, or
-// it was never asked.
-func (t *answerTaker) over(which string) error {
+// closedError returns the error for a question that is not open: it was answered, its turn is
+// over, or it was never asked.
+func (t *answerTaker) closedError(which string) error {
 	asked := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		switch {
@@ -139,12 +139,12 @@ func (t *answerTaker) over(which string) error {
 		case l.Request != which || !strings.HasPrefix(which, string(state.OperatorQuestion)+"."):
 			continue
 		case l.AnswersOperatorQuestion():
-			return fmt.Errorf("%w: it was answered before", ErrQuestionEnd)
+			return fmt.Errorf("%w: it is already answered", ErrQuestionEnd)
 		}
 		asked = true
 	}
 	if asked {
-		return fmt.Errorf("%w: nothing waits for its answer any more", ErrQuestionEnd)
+		return fmt.Errorf("%w: no turn waits for the answer any more", ErrQuestionEnd)
 	}
 	return fmt.Errorf("%w: %s", ErrNotAsked, strconv.Quote(which))
 }
@@ -156,10 +156,10 @@ const AnswersFile = "answers.json"
 
 // The outcomes of a question to the operator.
 const (
-	OperatorAnswered = "answered"
-	OperatorLate     = "late"       // the deadline passed without an answer
-	OperatorElse     = "superseded" // the operator wrote about something else
-	OperatorDamaged  = "damaged"    // the answer came, but is unreadable
+	OperatorAnswered   = "answered"
+	OperatorLate       = "late"       // the deadline passed without an answer
+	OperatorSuperseded = "superseded" // the operator wrote about something else
+	OperatorDamaged    = "damaged"    // the answer came, but is unreadable
 )
 
 // OperatorAnswer is the outcome of one question to the operator.
@@ -174,17 +174,17 @@ type OperatorAnswer struct {
 	fileList string // the files that came with it, as a prompt lists them
 }
 
-// shown returns the answer as a prompt shows it, or a note about the missing answer.
-func (a OperatorAnswer) shown() string {
+// forPrompt returns the answer as a prompt shows it, or a note about the missing answer.
+func (a OperatorAnswer) forPrompt() string {
 	switch a.Outcome {
 	case OperatorAnswered:
 		return a.Answer
 	case OperatorLate:
-		return "(no answer: your operator did not answer in time; if they do later, it comes as a message of its own)"
-	case OperatorElse:
-		return "(no answer: your operator wrote about something else, and that waits for this turn to end)"
+		return "(no answer: your operator did not answer in time; a later answer will arrive as a separate message)"
+	case OperatorSuperseded:
+		return "(no answer: your operator wrote about something else; that message waits until this turn ends)"
 	case OperatorDamaged:
-		return "(no answer: your operator answered, but the answer was damaged on this machine and cannot be read)"
+		return "(no answer: your operator answered, but the answer was damaged on this machine and is unreadable)"
 	}
 	return ""
 }
@@ -203,7 +203,7 @@ func (p *prompter) operatorAnswers(waiting []state.Wait) []turn.File {
 	}
 	data, err := json.MarshalIndent(answers, "", "  ")
 	if err != nil {
-		p.logf("the answers of the operator are left out: %v", err)
+		p.logf("the operator's answers are left out: %v", err)
 		return nil
 	}
 	return []turn.File{{Name: AnswersFile, Body: bytes.NewReader(append(data, '\n'))}}
@@ -218,7 +218,7 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 		a.Outcome = OperatorLate
 		return a, nil
 	case w.Missed != "":
-		a.Outcome = OperatorElse
+		a.Outcome = OperatorSuperseded
 		return a, nil
 	}
 	data, err := p.store.ReadSummed(w.Report, w.Sum)
@@ -226,9 +226,9 @@ func (p *prompter) operatorAnswer(w state.Wait, folder string) (a OperatorAnswer
 	case err == nil && strings.HasSuffix(w.Report, ".eml"):
 		content := contentOf(p.store, data)
 		a.Answer = cmp.Or(content.Placeholder(), content.Text)
-		var came []files.Listed
-		came, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
-		a.fileList = files.List(came)
+		var listed []files.ListedFile
+		listed, list = files.FromMail(path.Join(folder, files.AttachmentsFolder), content.Attachments)
+		a.fileList = files.List(listed)
 	case err == nil:
 		a.Answer = string(data)
 	default:

@@ -36,12 +36,12 @@ type OperatorQuestion struct {
 const byEvents = "in the events"
 
 // ErrNoOperatorMail means that the agent has no way to ask its operator.
-var ErrNoOperatorMail = errors.New("this agent cannot ask its operator: it has no mail, or no operator address")
+var ErrNoOperatorMail = errors.New("this agent cannot ask its operator: no mail, or no operator address, is configured")
 
 // Check returns an error that tells the asker why the question is invalid, or nil.
 func (q OperatorQuestion) Check() error {
 	if q.Patience != 0 && (q.Patience < state.MinOperatorPatience || q.Patience > state.MaxPatience) {
-		return fmt.Errorf("the deadline must be %.0f minute to %.0f hours", state.MinOperatorPatience.Minutes(), state.MaxPatience.Hours())
+		return fmt.Errorf("the deadline must be between %.0f minute and %.0f hours", state.MinOperatorPatience.Minutes(), state.MaxPatience.Hours())
 	}
 	return state.CheckOperatorQuestion(q.Text, q.Options)
 }
@@ -123,9 +123,9 @@ func operatorQuestionText(e state.Effect) string {
 	if len(e.Options) > 0 {
 		numbered := state.NumberedOptions(e.Options)
 		if numbered {
-			b.WriteString("Answer with one of these, or with its number:\n\n")
+			b.WriteString("Reply with one of these, or its number:\n\n")
 		} else {
-			b.WriteString("Answer with one of these:\n\n")
+			b.WriteString("Reply with one of these:\n\n")
 		}
 		for i, option := range e.Options {
 			mark := "-"
@@ -134,13 +134,13 @@ func operatorQuestionText(e state.Effect) string {
 			}
 			fmt.Fprintf(&b, "%s %s\n", mark, option)
 		}
-		b.WriteString("\nAny other answer is given to me as it is. ")
+		b.WriteString("\nYou can also reply with anything else. ")
 	} else {
-		b.WriteString("Answer this mail, and I go on with what you say. ")
+		b.WriteString("Reply to this mail, and I will continue with your answer. ")
 	}
-	fmt.Fprintf(&b, "I wait until %s UTC, and go on without an answer then.\n", e.Expires.UTC().Format("2006-01-02 15:04"))
+	fmt.Fprintf(&b, "I will wait until %s UTC, then continue without an answer.\n", e.Expires.UTC().Format("2006-01-02 15:04"))
 	if e.Asker != "" {
-		fmt.Fprintf(&b, "\nI ask because of a message that is not yours: it came from %s.\n", askerName(e.Asker))
+		fmt.Fprintf(&b, "\nI am asking because of a message from %s, not from you.\n", askerName(e.Asker))
 	}
 	return b.String()
 }

@@ -24,7 +24,7 @@ echo "told: $(grep -A1 '^<report ' prompt | grep -v '<report ' | tr '\n' ' ')"
 `
 
 // answers returns what the resumed attempt read in its context box.
-func (h *house) operatorAnswers() (got []cycle.OperatorAnswer) {
+func (h *fixture) operatorAnswers() (got []cycle.OperatorAnswer) {
 	h.t.Helper()
 	data, err := os.ReadFile(h.blueprint.Dir + "/answers.json")
 	check(h.t, err)
@@ -43,15 +43,15 @@ func TestTheOperatorIsAsked(t *testing.T) {
 		"something else": {"only those of May", "", "only those of May"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
-			h.plays(askingOperator)
+			h := newAwakeFixture(t)
+			h.playScript(askingOperator)
 			h.receive(letter{id: "<one@example.com>", body: "make room"})
 			h.poll()
 			asked := h.sentOf("question")
 			if len(asked) != 1 || asked[0].to != operator || asked[0].head.InReplyTo != "<one@example.com>" || asked[0].head.Subject != "Re: @"+handle+" hello" {
 				t.Fatalf("asked: %+v", asked)
 			}
-			for _, want := range []string{"1. yes\r\n2. no\r\n", "I wait until "} {
+			for _, want := range []string{"1. yes\r\n2. no\r\n", "I will wait until "} {
 				if !strings.Contains(asked[0].raw, want) {
 					t.Errorf("the mail lacks %q:\n%s", want, asked[0].raw)
 				}
@@ -65,11 +65,11 @@ func TestTheOperatorIsAsked(t *testing.T) {
 				t.Errorf("the answer: %+v", r)
 			}
 			h.wantTasks(state.Success)
-			if !strings.Contains(h.prompt(), c.told) || !strings.Contains(h.prompt(), "You asked your operator ("+h.left("ids")+"): May I delete") {
+			if !strings.Contains(h.prompt(), c.told) || !strings.Contains(h.prompt(), "You asked your operator ("+h.workFile("ids")+"): May I delete") {
 				t.Errorf("the prompt:\n%s", h.prompt())
 			}
 			got := h.operatorAnswers()
-			if len(got) != 1 || got[0].ID != h.left("ids") || got[0].Outcome != cycle.OperatorAnswered || got[0].Option != c.option || got[0].Answer != c.reply {
+			if len(got) != 1 || got[0].ID != h.workFile("ids") || got[0].Outcome != cycle.OperatorAnswered || got[0].Option != c.option || got[0].Answer != c.reply {
 				t.Errorf("answers: %+v", got)
 			}
 			// The same mail in another thread of theirs is a message.
@@ -85,8 +85,8 @@ func TestTheOperatorIsAsked(t *testing.T) {
 // name another one. None of them answers.
 func TestAForgedAnswer(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(askingOperator)
+	h := newAwakeFixture(t)
+	h.playScript(askingOperator)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	asked := h.sentOf("question")[0]
@@ -114,8 +114,8 @@ func TestAForgedAnswer(t *testing.T) {
 // TestAnAnswerThatNothingProves answers where only a challenge proves a mail: the id of
 // the question does as well, while it is open.
 func TestAnAnswerThatNothingProves(t *testing.T) {
-	h := newAskingHouse(t)
-	h.plays(askingOperator)
+	h := newAskingFixture(t)
+	h.playScript(askingOperator)
 	_, err := h.agent.Tell(t.Context(), "op", "make room")
 	check(t, err)
 	h.poll()
@@ -139,10 +139,10 @@ func TestAnAnswerThatNothingProves(t *testing.T) {
 func TestAnAnswerInDovecot(t *testing.T) {
 	t.Parallel()
 	d := mailtest.StartDovecot(t).Fresh(t)
-	h := newHouse(t)
+	h := newFixture(t)
 	box := &h.agent.Mail.Mailbox
 	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
-	h.plays(askingOperator)
+	h.playScript(askingOperator)
 	h.poll()
 	check(t, d.Append(letter{id: "<one@example.com>"}.raw(), false))
 	h.poll()

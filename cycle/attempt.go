@@ -41,15 +41,15 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		return at.deliverer.deliver(ctx, s, m, turn.Result{Status: turn.Failed, Reason: err.Error()})
 	}
 	own := promptOf(at.granter.prompts, msg)
-	m.apart = own.Fresh
+	m.ownSession = own.Fresh
 	m.receive(at.store, "", files.AttachmentsFolder)
 	m.collect(at.store, s.Collected())
 	m.reports, m.reportFiles = at.prompter.reports(head.Waiting)
 	m.reportFiles = append(m.reportFiles, at.prompter.operatorAnswers(head.Waiting)...)
 	if head.Resumed {
-		m.said = saidBefore(at.store, path.Dir(head.Box), head.Waiting)
+		m.earlierOutput = earlierOutput(at.store, path.Dir(head.Box), head.Waiting)
 	}
-	if !msg.Fresh && !m.apart {
+	if !msg.Fresh && !m.ownSession {
 		if s, err = at.compactor.rotate(ctx, s); err != nil {
 			return s, err
 		}
@@ -58,29 +58,29 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: o.Reason})
 	}
 	if !head.Resumed && s.Turn.Owns(head.TurnID, head.Epoch) && !at.biller.affords(s, msg) {
-		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the money"})
+		return at.journal.commit(ctx, state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "the summary of its session used up the budget"})
 	}
 	past, err := at.recaller.recallFor(at.sessions, s, at.prompter.policy.TalkOf(msg), p, m.subject, m.text)
 	if err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	boxes := at.boxes(head, m)
 	data := at.prompter.data(s, m, past)
 	data.Earlier = boxes.Earlier != ""
 	prompt, err := at.prompter.render(data)
 	if err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	if err := at.store.CheckFolders(m.dir()); err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	dir := at.store.Path(m.dir())
 	boxes.Context = m.context(data.History, prompt.System)
 	if err := boxes.Prepare(dir); err != nil {
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	session := at.sessions.of(s, at.prompter.policy.TalkOf(msg)).ID
-	if msg.Fresh || m.apart {
+	if msg.Fresh || m.ownSession {
 		session = ""
 	}
 	s, err = at.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch, Instead: at.ender.backend.instead(s)})
@@ -99,7 +99,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		Prompt: []byte(prompt.Stdin), Session: session, Extra: at.granter.rights.arguments(msg),
 		Env: env, Backend: at.ender.backend.name(), MayBeSilent: msg.MayBeSilent(), Grants: at.granter.grants(head, msg, m.reports),
 	}
-	program, attempt = own.own(program, attempt)
+	program, attempt = own.applyTo(program, attempt)
 	if at.ender.backend.low || view.IsShort(state.Tier(data.Tier)) {
 		program, attempt = program.WithLow(attempt)
 	}
@@ -113,9 +113,9 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 		clearContext(at.store, m.dir())
 		return s, nil // another attempt owns the turn: send and write no more
 	case err != nil && ctx.Err() != nil:
-		return at.ender.letGo(ctx, head)
+		return at.ender.releaseTurn(ctx, head)
 	case err != nil:
-		return at.ender.returned(ctx, s, err)
+		return at.ender.returnMessage(ctx, s, err)
 	}
 	if result.Rest == nil {
 		return at.ender.conclude(ctx, m, result)
@@ -137,7 +137,7 @@ func (at *attempter) linger(ctx context.Context, m turnMessage, result turn.Resu
 	case !ok:
 		return at.ender.conclude(ctx, m, last)
 	}
-	s, failed := at.ender.exited(ctx, m.head, m.msg.From, last.Bill)
+	s, failed := at.ender.agentExited(ctx, m.head, m.msg.From, last.Bill)
 	return s, errors.Join(err, failed)
 }
 
@@ -191,7 +191,7 @@ func (l launcher) launch(ctx context.Context, c *turn.Config, at turn.Attempt) (
 		return l.standIn(ctx, at)
 	}
 	if c.Box != nil {
-		return l.relayed(ctx, c, at)
+		return l.runWithRelay(ctx, c, at)
 	}
 	return c.Answer(ctx, at, turn.NewFeed(at.Dir).Watch)
 }
@@ -202,7 +202,7 @@ func (l launcher) env() map[string]string {
 }
 
 // errLost is the cause for which a runner stops an agent that has lost its turn.
-var errLost = errors.New("the turn is not ours any more")
+var errLost = errors.New("another attempt owns the turn now")
 
 // checkEvery is the default of Agent.CheckEvery.
 const checkEvery = 500 * time.Millisecond

@@ -69,7 +69,7 @@ func (a *Agent) Suspend(ctx context.Context, in Inside, text string, patience ti
 	if text != "" {
 		e.Words, e.WordsSum = "interim."+store.NewID()+".txt", store.Sum([]byte(text))
 		if err := a.Store.KeepAmong(path.Join(store.AttemptDir(in.TurnID, in.Epoch), e.Words), strings.NewReader(text)); err != nil {
-			return "", fmt.Errorf("keep what was submitted: %w", err)
+			return "", fmt.Errorf("save submission: %w", err)
 		}
 	}
 	return a.awaiter().await(ctx, in, e)
@@ -107,9 +107,9 @@ func (aw *awaiter) await(ctx context.Context, in Inside, e state.Awaited) (id st
 	return id, nil
 }
 
-// interim returns the texts that the attempt in dir submitted with `submit --after suspend`,
+// interimText returns the texts that the attempt in dir submitted with `submit --after suspend`,
 // for the waits of its turn.
-func interim(st *store.Store, dir string, waiting []state.Wait) string {
+func interimText(st *store.Store, dir string, waiting []state.Wait) string {
 	var parts []string
 	for _, w := range waiting {
 		if w.Words == "" {
@@ -124,10 +124,10 @@ func interim(st *store.Store, dir string, waiting []state.Wait) string {
 	return strings.Join(parts, "\n\n")
 }
 
-// saidBefore returns the earlier words of the agent from the attempt in dir: its printed text,
+// earlierOutput returns the earlier words of the agent from the attempt in dir: its printed text,
 // and the texts that it submitted before it waited.
-func saidBefore(st *store.Store, dir string, waiting []state.Wait) string {
-	printed, words := turn.ReplayOutput(st.Path(dir)), interim(st, dir, waiting)
+func earlierOutput(st *store.Store, dir string, waiting []state.Wait) string {
+	printed, words := turn.ReplayOutput(st.Path(dir)), interimText(st, dir, waiting)
 	if printed == "" || words == "" {
 		return printed + words
 	}
@@ -147,16 +147,16 @@ type LocalReport struct {
 // the programs that it calls print.
 func (r LocalReport) Check() error {
 	if r.Status != "" && !r.Status.Valid() {
-		return fmt.Errorf("%q is not a status: success, failed, partial, canceled or timeout", string(r.Status))
+		return fmt.Errorf("%q is not a status: expected success, failed, partial, canceled or timeout", string(r.Status))
 	}
 	return r.Fields.Check()
 }
 
 // The reasons why a report is rejected.
 var (
-	ErrUnknownReport = errors.New("nothing waits for a report by this id")
+	ErrUnknownReport = errors.New("no turn waits for a report with this id")
 	ErrLateReport    = errors.New("the report is late")
-	ErrNotTheirs     = errors.New("this id is that of a question to another agent, which alone can answer it")
+	ErrNotTheirs     = errors.New("this id belongs to a question to another agent, and only that agent can answer it")
 )
 
 // TakeReport takes a report on work that a turn waits for. Only its id proves it. It is durable
@@ -187,7 +187,7 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	case known && !w.Outside:
 		return false, ErrNotTheirs
 	case !known || w.Answered() || !t.now().Before(w.By):
-		return false, t.over(id)
+		return false, t.lateError(id)
 	}
 	r.From, r.Text = plain.Brief(r.From), truncateJSON(r.Text, maxPosted-r.Fields.Size())
 	key := "reported:" + id
@@ -201,7 +201,7 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 	}
 	sum, err := t.store.KeepSummed(payload, bytes.NewReader(raw))
 	if err != nil {
-		return false, fmt.Errorf("keep report: %w", err)
+		return false, fmt.Errorf("save report: %w", err)
 	}
 	taken := false
 	_, err = t.journal.commitWith(ctx, func(next state.State) error {
@@ -217,15 +217,15 @@ func (t *reportTaker) take(ctx context.Context, id string, r LocalReport) (bool,
 		return true, nil
 	}
 	_ = t.store.Remove(payload) // another report came first, or the deadline
-	return false, t.over(id)
+	return false, t.lateError(id)
 }
 
 // overSearched limits how many bytes of the history are searched for the end of a wait.
 const overSearched = 64 << 20
 
-// over returns the error for a report that is not awaited, or nil if the id was reported on
+// lateError returns the error for a report that is not awaited, or nil if the id was reported on
 // before.
-func (t *reportTaker) over(id string) error {
+func (t *reportTaker) lateError(id string) error {
 	reported := false
 	for l, err := range t.store.Newest(overSearched, state.LineEdge) {
 		if err != nil {
@@ -240,7 +240,7 @@ func (t *reportTaker) over(id string) error {
 		case l.What == state.WordAwait && reported:
 			return nil
 		case l.What == state.WordAwait:
-			return fmt.Errorf("%w: %s has not waited for it since the deadline, or since its turn ended", ErrLateReport, l.From)
+			return fmt.Errorf("%w: %s stopped waiting for it at the deadline, or when its turn ended", ErrLateReport, l.From)
 		}
 	}
 	return ErrUnknownReport // we never waited for it, whatever else has this id

@@ -18,7 +18,7 @@ import (
 // A tool suspends a turn, and a listed peer reports. Another report, an unknown id and
 // one that is late change nothing.
 func TestAPeerReportsOnATool(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mesh.Peers = append(h.agent.Mesh.Peers, second)
 	var id string
 	var prompts []string
@@ -45,7 +45,7 @@ func TestAPeerReportsOnATool(t *testing.T) {
 	if len(prompts) != 1 {
 		t.Fatalf("another report counted: %q", prompts)
 	}
-	_, err := (&salon{house: h}).proved().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
+	_, err := (&conversations{fixture: h}).proved().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
 	check(t, err)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
@@ -63,7 +63,7 @@ func TestAPeerReportsOnATool(t *testing.T) {
 // What is late is late. A question to another agent is answered by that agent alone.
 func TestALateReport(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	var id, asked string
 	n := 0
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
@@ -92,8 +92,8 @@ func TestALateReport(t *testing.T) {
 
 // Only what a turn of ours waits for is late, or was reported on before: not a question
 // that another agent has answered, nor a message that came in.
-func TestAReportOnSomethingElse(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestReportOnUnknownWork(t *testing.T) {
+	h := newAwakeFixture(t)
 	var asked string
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		var err error
@@ -120,7 +120,7 @@ func TestAReportOnSomethingElse(t *testing.T) {
 // What a turn has submitted ends it at once, whatever it waits for, and its agent with it.
 func TestSubmitEndsTheTurn(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 		if _, err := h.agent.Suspend(ctx, in, "", time.Hour); err != nil {
@@ -144,8 +144,8 @@ func TestSubmitEndsTheTurn(t *testing.T) {
 }
 
 // A turn is told what else waits, as the built-in loop is.
-func TestATurnIsToldWhatElseWaits(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestPromptCountsOtherMessages(t *testing.T) {
+	h := newAwakeFixture(t)
 	var prompts []string
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		prompts = append(prompts, string(at.Prompt))
@@ -158,15 +158,15 @@ func TestATurnIsToldWhatElseWaits(t *testing.T) {
 	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "three"})
 	check(t, err)
 	h.pollAfter(time.Minute)
-	if len(prompts) != 3 || !strings.Contains(prompts[0], "Note: 2 more messages wait (1 of your operator)") ||
-		!strings.Contains(prompts[1], "Note: 1 more message waits (0 of your operator)") || strings.Contains(prompts[2], "more message") {
+	if len(prompts) != 3 || !strings.Contains(prompts[0], "Note: 2 more messages (1 from your operator) wait") ||
+		!strings.Contains(prompts[1], "Note: 1 more message (0 from your operator) waits") || strings.Contains(prompts[2], "more message") {
 		t.Errorf("prompts: %q", prompts)
 	}
 }
 
 // A tool ends its turn, although a question is open: the turn is over, and nothing waits.
 func TestAToolEndsATurnThatWaits(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 		_, err := h.agent.Ask(ctx, in, cycle.Question{To: peer, Text: "which commit?", Patience: time.Hour})
@@ -187,8 +187,8 @@ type deployment struct {
 	prompts []string
 }
 
-// deploys lets the first turn start something and end, and the next ones answer.
-func (h *house) deploys() *deployment {
+// startDeployment lets the first turn start something and end, and the next ones answer.
+func (h *fixture) startDeployment() *deployment {
 	d := new(deployment)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -208,8 +208,8 @@ func (h *house) deploys() *deployment {
 // What a turn of `tell` has started reports when that turn is over: nobody sits at the
 // terminal, so the operator is mailed what came of it.
 func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
-	h := newAwakeHouse(t)
-	d := h.deploys()
+	h := newAwakeFixture(t)
+	d := h.startDeployment()
 	_, err := h.agent.Tell(t.Context(), "op", "deploy main")
 	check(t, err)
 	h.pollAfter(time.Minute)
@@ -226,7 +226,7 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	if len(mails) != 1 || mails[0].text != "it runs: 4711" || !strings.Contains(mails[0].raw, "@"+handle+": tool deploy reported") {
 		t.Fatalf("mails: %+v", mails)
 	}
-	if !strings.Contains(d.prompts[1], "What you answer is mailed to your operator.") {
+	if !strings.Contains(d.prompts[1], "Your answer is mailed to your operator.") {
 		t.Errorf("prompt:\n%s", d.prompts[1])
 	}
 }
@@ -234,8 +234,8 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 // A report comes after the turn of a mail, and the mail is damaged by then: it is fetched
 // again, and the report has its turn.
 func TestALateReportOfADamagedMail(t *testing.T) {
-	h := newAwakeHouse(t)
-	d := h.deploys()
+	h := newAwakeFixture(t)
+	d := h.startDeployment()
 	h.sayByMail("deploy main")
 	taken, err := h.agent.TakeReport(t.Context(), d.id, cycle.LocalReport{Text: "ok"})
 	if !taken || err != nil {
@@ -248,7 +248,7 @@ func TestALateReportOfADamagedMail(t *testing.T) {
 	if len(d.prompts) != 2 || !strings.Contains(d.prompts[1], "deploy main") {
 		t.Errorf("prompts: %q", d.prompts)
 	}
-	if mended := h.noted(state.LineDamage, "mended"); len(mended) != 1 {
+	if mended := h.reasonsOf(state.LineDamage, "mended"); len(mended) != 1 {
 		t.Errorf("mended: %q", mended)
 	}
 }

@@ -57,9 +57,9 @@ type backend struct {
 
 // backendsOf returns the backends of an agent, in the order of trying.
 func backendsOf(a *Agent) []backend {
-	all := []backend{a.usual()}
+	all := []backend{a.mainBackend()}
 	for i, other := range a.Backends {
-		b := a.usual()
+		b := a.mainBackend()
 		b.n, b.low, b.turn = i+1, other.Low, other.Turn
 		if !b.low {
 			b.rights, b.kinds, b.window = other.Rights, other.Kinds, other.Window
@@ -152,7 +152,7 @@ func (ss sessions) after(s state.State, r turn.Result) state.Session {
 	if r.Session == "" {
 		return state.Session{}
 	}
-	return state.Session{Runner: ss.runner(), ID: r.Session, Context: holds(s, r), Window: r.Window}
+	return state.Session{Runner: ss.runner(), ID: r.Session, Context: sessionTokens(s, r), Window: r.Window}
 }
 
 // full returns how many percent of its window a session fills, or 0 if that is unknown.
@@ -181,20 +181,20 @@ func (ss sessions) toCompact(session state.Session) bool {
 	return ss.full(session) >= compactAt && session.FailedSummaries < maxFailedSummaries
 }
 
-// holds returns how many tokens a session holds after an attempt: the agent's own figure, or
-// else the average of one of its calls.
-func holds(s state.State, r turn.Result) int64 {
+// sessionTokens returns how many tokens a session holds after an attempt: the agent's own figure,
+// or else the average of one of its calls.
+func sessionTokens(s state.State, r turn.Result) int64 {
 	if r.Context > 0 {
 		return r.Context
 	}
 	used := state.Tokens(r.Usage)
 	if r.Meter != "" {
-		used = onTop(used, s.Purse.MeterOf(r.Meter))
+		used = meterRise(used, s.Purse.MeterOf(r.Meter))
 	}
 	return (used.Input + used.Output + used.CacheRead + used.CacheWrite) / int64(max(1, r.Calls))
 }
 
-// usual is the backend that runs turns unless it has an outage.
-func (a *Agent) usual() backend {
+// mainBackend is the backend that runs turns unless it has an outage.
+func (a *Agent) mainBackend() backend {
 	return backend{policy: &a.Policy, turn: a.Turn, rights: a.Rights, kinds: a.Kinds, window: a.Window}
 }

@@ -17,7 +17,7 @@ import (
 // operator is told once and when, and that one attempt is made at that time.
 func TestALimitBurnsNoMessage(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, `
+	h := newClaudeFixture(t, `
 init s1; [ -e limit ] && limited $(cat limit); answer hello
 `)
 	until := h.clock.Now().Add(3*time.Hour + 7*time.Minute)
@@ -65,10 +65,10 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 	}
 }
 
-// fallbackHouse returns a house with a fake claude that is out while the file "limit" exists,
+// newFallbackFixture returns a fixture with a fake claude that is out while the file "limit" exists,
 // and a fallback of the same kind with sessions of its own that begin with f.
-func fallbackHouse(t *testing.T, fallback string) *house {
-	h := claudeHouse(t, `
+func newFallbackFixture(t *testing.T, fallback string) *fixture {
+	h := newClaudeFixture(t, `
 case "$*" in *second*) `+fallback+`;; esac
 init s1; [ -e limit ] && limited $(cat limit); [ -e login ] && refused; answer first
 `)
@@ -86,7 +86,7 @@ init s1; [ -e limit ] && limited $(cat limit); [ -e login ] && refused; answer f
 // it can, with what was said meanwhile.
 func TestAFallbackAnswers(t *testing.T) {
 	t.Parallel()
-	h := fallbackHouse(t, `init f1; answer second; exit`)
+	h := newFallbackFixture(t, `init f1; answer second; exit`)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	until := h.clock.Now().Add(time.Hour)
@@ -114,14 +114,14 @@ func TestAFallbackAnswers(t *testing.T) {
 	if got := h.sessions(); !strings.HasSuffix(got, "f1 s1") {
 		t.Errorf("sessions: %q", got)
 	}
-	wantWords(t, h.prompt(), "while another model answered instead of you", "the word is swordfish")
+	wantWords(t, h.prompt(), "while another model answered in your place", "the word is swordfish")
 }
 
 // A login that is refused, and a program that cannot be started, are no reason to wait where
 // there is a fallback.
 func TestAFallbackForARefusedLogin(t *testing.T) {
 	t.Parallel()
-	h := fallbackHouse(t, `init f1; answer second; exit`)
+	h := newFallbackFixture(t, `init f1; answer second; exit`)
 	h.write("login", "")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -140,7 +140,7 @@ func TestAFallbackForARefusedLogin(t *testing.T) {
 // With every backend out, the message waits for the first that comes back.
 func TestAllBackendsOut(t *testing.T) {
 	t.Parallel()
-	h := fallbackHouse(t, `init f1; [ -e limit ] && limited $(cat late); answer second; exit`)
+	h := newFallbackFixture(t, `init f1; [ -e limit ] && limited $(cat late); answer second; exit`)
 	now := h.clock.Now()
 	h.write("limit", fmt.Sprint(now.Add(time.Hour).Unix()))
 	h.write("late", fmt.Sprint(now.Add(3*time.Hour).Unix()))

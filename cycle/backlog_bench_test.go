@@ -19,25 +19,25 @@ func BenchmarkBacklog(b *testing.B) {
 	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as poll does
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint("nothing/", n), func(b *testing.B) {
-			drain(b, n, func(*house) {})
+			drain(b, n, func(*fixture) {})
 		})
 	}
 	for _, n := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprint("process/", n), func(b *testing.B) {
-			drain(b, n, func(h *house) {
+			drain(b, n, func(h *fixture) {
 				h.agent.Turn.Command, h.agent.RunTurn = []string{"/bin/echo", "done"}, nil
 			})
 		})
 	}
 }
 
-// drain measures backlogs of n messages. prepare may change the agent of backlogHouse.
-func drain(b *testing.B, n int, prepare func(h *house)) {
+// drain measures backlogs of n messages. prepare may change the agent of newBacklogFixture.
+func drain(b *testing.B, n int, prepare func(h *fixture)) {
 	var took, used time.Duration
 	drained := 0
 	for b.Loop() {
 		b.StopTimer()
-		h := backlogHouse(b, n)
+		h := newBacklogFixture(b, n)
 		prepare(h)
 		runtime.GC() // what that has left is not the backlog's
 		b.StartTimer()
@@ -52,10 +52,10 @@ func drain(b *testing.B, n int, prepare func(h *house)) {
 	b.ReportMetric(float64(used.Microseconds())/float64(drained), "cpu-µs/message")
 }
 
-// backlogHouse returns a house in which n messages wait.
-func backlogHouse(t testing.TB, n int) *house {
+// newBacklogFixture returns a fixture in which n messages wait.
+func newBacklogFixture(t testing.TB, n int) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
 	}

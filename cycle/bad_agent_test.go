@@ -15,7 +15,7 @@ import (
 
 // Whatever an agent does, its message has one deliverable with a clear reason,
 // and the next message is served.
-func TestWhateverAnAgentDoes(t *testing.T) {
+func TestBadAgents(t *testing.T) {
 	t.Parallel()
 	flood := "200000000"
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
@@ -55,11 +55,11 @@ func TestWhateverAnAgentDoes(t *testing.T) {
 			if c.outcome == state.Timeout {
 				limit = 300 * time.Millisecond
 			}
-			h := afterBad(t, c.does, c.claude, limit)
+			h := pollBadMessage(t, c.does, c.claude, limit)
 			replies := h.sentOf("reply")
 			for limit < time.Minute && (len(replies) != 2 || !strings.Contains(replies[0].text, c.says) || replies[1].text != "fine") {
 				limit *= 2
-				h = afterBad(t, c.does, c.claude, limit)
+				h = pollBadMessage(t, c.does, c.claude, limit)
 				replies = h.sentOf("reply")
 			}
 			h.wantTasks(c.outcome, state.Success)
@@ -75,11 +75,11 @@ func TestWhateverAnAgentDoes(t *testing.T) {
 	}
 }
 
-// afterBad returns a house whose agent does this on the message "bad", after
+// pollBadMessage returns a fixture whose agent does this on the message "bad", after
 // one poll with that message and a good one.
-func afterBad(t *testing.T, does string, claude bool, limit time.Duration) *house {
+func pollBadMessage(t *testing.T, does string, claude bool, limit time.Duration) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Turn.Timeout, h.agent.Turn.Grace = limit, 200*time.Millisecond
 	answer := "echo fine"
 	prelude := ""
@@ -87,7 +87,7 @@ func afterBad(t *testing.T, does string, claude bool, limit time.Duration) *hous
 		h.agent.Turn.Runner = turn.Claude
 		prelude, answer = fakeClaude, "init s2; answer fine"
 	}
-	h.plays(prelude + "if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then\n" + does + "\nexit\nfi\n" + answer + "\n")
+	h.playScript(prelude + "if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then\n" + does + "\nexit\nfi\n" + answer + "\n")
 	t.Cleanup(func() { h.endDaemon() })
 	h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	h.receive(letter{id: "<good@example.com>", body: "good"})
@@ -96,8 +96,8 @@ func afterBad(t *testing.T, does string, claude bool, limit time.Duration) *hous
 }
 
 // endDaemon ends the daemon that the agent may have left.
-func (h *house) endDaemon() {
-	if pid := h.left("daemon"); pid != "" {
+func (h *fixture) endDaemon() {
+	if pid := h.workFile("daemon"); pid != "" {
 		_ = exec.Command("kill", "-9", pid).Run() // it may be gone
 	}
 }
@@ -107,16 +107,16 @@ func (h *house) endDaemon() {
 func TestAnAgentThatCannotBeStarted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		spoil func(h *house)
+		spoil func(h *fixture)
 		says  string
 	}{
-		"workdir missing":   {func(h *house) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is not a folder; create it, or set workdir"},
-		"command not found": {func(h *house) { h.agent.Turn.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
-		"not executable":    {func(h *house) { h.agent.Turn.Command = []string{filepath.Join(h.blueprint.Dir, "text")} }, "is not executable"},
-		"no such program":   {func(h *house) { h.script("#!/no/such/shell\n") }, "cannot start the command"},
+		"workdir missing":   {func(h *fixture) { h.agent.Turn.Workdir = filepath.Join(h.blueprint.Dir, "nowhere") }, "is not a folder; create it, or set workdir"},
+		"command not found": {func(h *fixture) { h.agent.Turn.Command = []string{"no-such-agent"} }, "command not found: no-such-agent is not in PATH"},
+		"not executable":    {func(h *fixture) { h.agent.Turn.Command = []string{filepath.Join(h.blueprint.Dir, "text")} }, "is not executable"},
+		"no such program":   {func(h *fixture) { h.script("#!/no/such/shell\n") }, "cannot start the command"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.write("text", "hello")
 			good := *h.agent.Turn
 			c.spoil(h)
@@ -152,7 +152,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 		"elsewhere":        {false, "cat /dev/zero"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			disk := smallDisk(t)
 			h.agent.Store.Dir = filepath.Join(disk, "state")
 			h.poll()
@@ -160,7 +160,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 			if !c.inBox {
 				fill = filepath.Join(disk, "fill")
 			}
-			h.plays("if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then " + c.zeros + " >" + fill + "; fi\necho the answer\n")
+			h.playScript("if grep -q '^bad$' \"$AGENTSTATELOOP_CONTEXT/text.txt\"; then " + c.zeros + " >" + fill + "; fi\necho the answer\n")
 			h.receive(letter{id: "<bad@example.com>", body: "bad"})
 			h.receive(letter{id: "<good@example.com>", body: "good"})
 			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
@@ -179,7 +179,7 @@ func TestAnAgentThatFillsTheDisk(t *testing.T) {
 			if len(replies) != 2 || !strings.HasPrefix(replies[0].text, "the answer") || replies[1].text != "the answer" {
 				t.Fatalf("replies: %+v", replies)
 			}
-			if c.inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this, these files were removed from the output box: "fill"`) {
+			if c.inBox != strings.Contains(replies[0].text, `the disk was full: to make room for this answer, these files were removed from the output folder: "fill"`) {
 				t.Errorf("reply: %q", replies[0].text)
 			}
 		})

@@ -11,7 +11,7 @@ import (
 )
 
 // bounceOf returns the report of a mail server about a mail of ours.
-func bounceOf(m sent) []byte {
+func bounceOf(m sentMail) []byte {
 	header, _, _ := strings.Cut(m.raw, "\r\n\r\n")
 	return []byte(strings.ReplaceAll(fmt.Sprintf("From: MAILER-DAEMON@mx.example.com (Mail Delivery System)\nTo: %s\nSubject: Undelivered Mail Returned to Sender\nAuto-Submitted: auto-replied\n"+
 		"MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=\"b\"\n\n--b\n\nsorry\n--b\nContent-Type: message/delivery-status\n\n"+
@@ -24,7 +24,7 @@ func bounceOf(m sent) []byte {
 // same report again, change nothing.
 func TestAnAnswerThatCameBack(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{body: "hello"})
 	h.poll()
 	answer := h.sentOf("reply")[0]
@@ -44,7 +44,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 	if len(status.Lost) != 1 || !strings.HasPrefix(status.Lost[0].ID, "reply.t") || status.Lost[0].To != operator || !strings.Contains(status.Lost[0].Reason, "550 no such user") {
 		t.Errorf("lost: %+v", status.Lost)
 	}
-	if told := h.gotOf("relay"); len(told) != 1 || !strings.Contains(told[0].Text, status.Lost[0].ID) {
+	if told := h.peerItems("relay"); len(told) != 1 || !strings.Contains(told[0].Text, status.Lost[0].ID) {
 		t.Errorf("a peer was told %+v", told)
 	}
 	for _, u := range h.unread() {
@@ -58,7 +58,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 
 	h.receiveRaw(bounceOf(answer))
 	h.pollAfter(30 * time.Minute)
-	if told := h.gotOf("relay"); len(told) != 1 || len(h.runs()) != turns || h.kinds() != mails {
+	if told := h.peerItems("relay"); len(told) != 1 || len(h.runs()) != turns || h.kinds() != mails {
 		t.Errorf("told %d times, %d turns, sent %s", len(told), len(h.runs()), h.kinds())
 	}
 	if lines := h.lines(state.LineBounce); len(lines) != 2 {
@@ -70,7 +70,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 func TestAnAnswerThatCameBackInDovecot(t *testing.T) {
 	t.Parallel()
 	d := mailtest.StartDovecot(t).Fresh(t)
-	h := newHouse(t)
+	h := newFixture(t)
 	box := &h.agent.Mail.Mailbox
 	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
 	h.poll()

@@ -54,7 +54,7 @@ func (c *challenger) challenge(ctx context.Context, s state.State) (state.State,
 func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.State, error) {
 	item, raw, err := quarantine.Folder{Store: c.store}.Open(key)
 	if err != nil { // it cannot be shown, and must not stop the poll
-		return c.discard(ctx, key, "cannot be asked about: "+err.Error())
+		return c.discard(ctx, key, "the operator cannot be asked about it: "+err.Error())
 	}
 	if s.WasReleased(item.Same(raw)) {
 		return c.discard(ctx, key, state.CopyOfReleased)
@@ -64,16 +64,16 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 		ID: fmt.Sprintf("%s.%s", state.Challenge, store.NewID()), Kind: state.Challenge,
 		Channel: state.ByMail, To: c.policy.Operator,
 	}
-	shown := e
-	shown.ID = trust.ChallengeID(token)
-	shown.Thread.Subject = challengeSubject(c.handle)
-	data, err := c.renderer.renderMail(shown, said{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
+	draft := e
+	draft.ID = trust.ChallengeID(token)
+	draft.Thread.Subject = challengeSubject(c.handle)
+	data, err := c.renderer.renderMail(draft, mailText{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
 	}
 	e.File = effectFile(e)
 	if e.Sum, err = c.store.KeepSummed(e.File, bytes.NewReader(data)); err != nil {
-		return s, fmt.Errorf("keep challenge: %w", err)
+		return s, fmt.Errorf("save challenge: %w", err)
 	}
 	s, err = c.journal.commit(ctx, state.Challenged{Key: key, Hash: state.HashToken(token), Mail: e})
 	if err != nil {
@@ -100,42 +100,42 @@ func challengeSubject(handle string) string { return "@" + handle + ": did you w
 // the beginning: a program that answers with our own text must not say YES.
 func challengeText(handle string, item quarantine.Item, raw []byte, token string) string {
 	content := message.ContentOf(raw, message.Sent{})
-	came := fmt.Sprintf("It came on %s, has %s and %s", item.At.UTC().Format(time.RFC1123),
+	arrival := fmt.Sprintf("It arrived on %s, with %s and %s", item.At.UTC().Format(time.RFC1123),
 		counted(utf8.RuneCountInString(content.Text), "character"), counted(len(content.Attachments), "attachment"))
 	if item.Doubtful {
-		return doubtText(handle, item, came, content.Text, token)
+		return doubtText(handle, item, arrival, content.Text, token)
 	}
 	quote := trust.Excerpt(content.Text, excerptLength)
 	if quote == "" {
 		quote = noText
 	}
-	return fmt.Sprintf(`A mail came to @%s that says it is from you, and nothing proves it.
-It is in quarantine: nothing was run, nobody was answered.
+	return fmt.Sprintf(`@%s received a mail that claims to be from you, but nothing proves it.
+It is in quarantine: nothing was run, and nobody got an answer.
 
 %s,
 and begins:
 
 > %s
 
-If you wrote it, and want it done, answer with this line and nothing
+If you wrote it and want it done, reply with this line and nothing
 above it:
 
 YES %s
 
-Any other answer to this mail counts as a message from you by itself,
-and leaves that one in quarantine. Either works once, within 24 hours.
+Any other reply to this mail counts as a new message from you, and
+leaves the first mail in quarantine. Either works once, within 24 hours.
 If you did not write it, do nothing.
-`, handle, came, quote, token)
+`, handle, arrival, quote, token)
 }
 
 // doubtText returns the challenge about a signed mail with two readings. text is the reading
 // that YES runs.
-func doubtText(handle string, item quarantine.Item, came, text, token string) string {
+func doubtText(handle string, item quarantine.Item, arrival, text, token string) string {
 	end := ""
 	if utf8.RuneCountInString(text) > doubtLength {
 		end = "\n\nThe rest is in `agentstateloop inbox list --quarantined`."
 	}
-	return fmt.Sprintf(`A mail of yours came to @%s. Its signature is valid, but its text may
+	return fmt.Sprintf(`@%s received a mail from you. Its signature is valid, but its text may
 not be what you wrote: %s.
 It is in quarantine: nothing was run.
 
@@ -144,14 +144,14 @@ It is in quarantine: nothing was run.
 
 %s%s
 
-If that is what you wrote, and you want it done, answer with this line
+If that is what you wrote and you want it done, reply with this line
 and nothing above it:
 
 YES %s
 
-That works once, within 24 hours. If it is not what you wrote, do
+This works once, within 24 hours. If it is not what you wrote, do
 nothing, and send it again as plain text in UTF-8.
-`, handle, item.Reason, came, handle, quoteLines(text, doubtLength), end, token)
+`, handle, item.Reason, arrival, handle, quoteLines(text, doubtLength), end, token)
 }
 
 // noText is the text in a challenge for a mail without text.

@@ -19,11 +19,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// newAskingHouse returns a house whose agent has require = "challenge" and has
+// newAskingFixture returns a fixture whose agent has require = "challenge" and has
 // polled once.
-func newAskingHouse(t testing.TB) *house {
+func newAskingFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.blueprint.Require = trust.RequireChallenge
 	h.blueprint.ScheduleMode = cycle.ModeNone
 	self := h.agent.Self
@@ -34,7 +34,7 @@ func newAskingHouse(t testing.TB) *house {
 }
 
 // challenged returns the newest challenge that was sent, and its token.
-func (h *house) challenged() (m sent, token string) {
+func (h *fixture) challenged() (m sentMail, token string) {
 	h.t.Helper()
 	all := h.sentOf("challenge")
 	if len(all) == 0 {
@@ -46,7 +46,7 @@ func (h *house) challenged() (m sent, token string) {
 }
 
 // replyTo returns an answer to a mail of ours as a phone writes it.
-func replyTo(m sent, text string) letter {
+func replyTo(m sentMail, text string) letter {
 	quoted := "On Mon, Jan 5, 2026 at 9:00 AM goulard3120 <" + address + "> wrote:\r\n> " + strings.ReplaceAll(m.text, "\n", "\r\n> ")
 	return letter{
 		subject: "Re: " + m.head.Subject,
@@ -57,7 +57,7 @@ func replyTo(m sent, text string) letter {
 
 // wantUntouched fails if anything came of what was received: a turn, a change
 // of phase, or a mail other than challenges to the operator.
-func (h *house) wantUntouched() {
+func (h *fixture) wantUntouched() {
 	h.t.Helper()
 	s := h.state()
 	if s.Phase != state.IDLE || len(s.Inbox) != 0 || s.Arrivals != 0 || s.Epoch != 0 || s.Halted() || s.Turn.Status != state.HeadIdle {
@@ -76,14 +76,14 @@ func (h *house) wantUntouched() {
 // A mail that nothing proves does nothing but ask the operator, and the
 // operator says YES.
 func TestAChallengeIsAnsweredWithYes(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?\r\nsee http://ci.example.com/7"})
 	h.poll()
 	h.wantUntouched()
 	h.wantCounted(1)
 
 	asked, token := h.challenged()
-	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, has 40 characters and 0 attachments,\nand begins:") {
+	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, with 40 characters and 0 attachments,\nand begins:") {
 		t.Errorf("to %s:\n%s", asked.to, asked.text)
 	}
 	if want := h.ids().Make(trust.ChallengeID(token), asked.head.Subject); asked.head.MessageID != want {
@@ -119,7 +119,7 @@ func TestAChallengeIsAnsweredWithYes(t *testing.T) {
 }
 
 // wantNowhere fails if a file of the state directory holds text.
-func (h *house) wantNowhere(text string) {
+func (h *fixture) wantNowhere(text string) {
 	h.t.Helper()
 	check(h.t, filepath.WalkDir(h.agent.Store.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -136,28 +136,28 @@ func (h *house) wantNowhere(text string) {
 // Any other answer proves itself, and leaves the item in question where it is.
 func TestAnotherAnswerProvesItself(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func(asked sent, token string) letter{
-		"an answer": func(asked sent, _ string) letter { return replyTo(asked, "no, but tell me the time") },
-		"an answer whose program knows no In-Reply-To": func(asked sent, _ string) letter {
+	for name, answer := range map[string]func(asked sentMail, token string) letter{
+		"an answer": func(asked sentMail, _ string) letter { return replyTo(asked, "no, but tell me the time") },
+		"an answer whose program knows no In-Reply-To": func(asked sentMail, _ string) letter {
 			l := replyTo(asked, "no, but tell me the time")
 			l.fields = ""
 			return l
 		},
-		"an answer that quotes nothing": func(asked sent, _ string) letter {
+		"an answer that quotes nothing": func(asked sentMail, _ string) letter {
 			l := replyTo(asked, "")
 			l.body = "no, but tell me the time"
 			return l
 		},
-		"an answer in HTML": func(asked sent, token string) letter {
+		"an answer in HTML": func(asked sentMail, token string) letter {
 			return letter{subject: "Re: " + asked.head.Subject, fields: "Content-Type: text/html\r\n",
 				body: "<p>no, but tell me the time</p><blockquote>YES <b>" + strings.ToUpper(token) + "</b></blockquote>"}
 		},
-		"a large answer": func(asked sent, _ string) letter {
+		"a large answer": func(asked sentMail, _ string) letter {
 			return replyTo(asked, "no, but tell me the time\r\n"+strings.Repeat("and more of it\r\n", 30000))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAskingHouse(t)
+			h := newAskingFixture(t)
 			h.receive(letter{body: "rm -rf"})
 			h.poll()
 			h.receive(answer(h.challenged()))
@@ -186,7 +186,7 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 
 // A control is obeyed when an answer to a challenge says it, and not before.
 func TestControlsAndChallenges(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.receive(letter{body: "HALT"})
 	h.poll()
 	h.wantUntouched()
@@ -202,7 +202,7 @@ func TestControlsAndChallenges(t *testing.T) {
 	}
 
 	// The first mail, released, is the control that it was.
-	h = newAskingHouse(t)
+	h = newAskingFixture(t)
 	h.receive(letter{body: "HALT"})
 	h.poll()
 	asked, token := h.challenged()
@@ -216,7 +216,7 @@ func TestControlsAndChallenges(t *testing.T) {
 
 // An answer that is not the operator's releases nothing and proves nothing,
 // even with the right token.
-func TestWhatAnswersNoChallenge(t *testing.T) {
+func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(l *letter, token string){
 		"a stranger":         func(l *letter, _ string) { l.from = "evil@example.net" },
@@ -247,7 +247,7 @@ func TestWhatAnswersNoChallenge(t *testing.T) {
 	} {
 		for _, text := range []string{"YES %s", "do this"} {
 			t.Run(name+", "+text, func(t *testing.T) {
-				h := newAskingHouse(t)
+				h := newAskingFixture(t)
 				h.receive(letter{body: "rm -rf"})
 				h.poll()
 				asked, token := h.challenged()
@@ -266,7 +266,7 @@ func TestWhatAnswersNoChallenge(t *testing.T) {
 
 // Of two answers with one token that come together, the first counts.
 func TestATokenIsGoodOnce(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.receive(letter{body: "do it"})
 	h.poll()
 	asked, token := h.challenged()
@@ -289,7 +289,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answered before %v", answered), func(t *testing.T) {
-			h := newAskingHouse(t)
+			h := newAskingFixture(t)
 			unproven := letter{id: "<one@example.com>", body: "do it"}
 			h.receive(unproven)
 			h.poll()
@@ -325,7 +325,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 // A day later the answer is too late.
 func TestATokenIsGoodForADay(t *testing.T) {
 	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {
-		h := newAskingHouse(t)
+		h := newAskingFixture(t)
 		h.receive(letter{body: "do it"})
 		h.poll()
 		asked, token := h.challenged()
@@ -340,7 +340,7 @@ func TestATokenIsGoodForADay(t *testing.T) {
 // five unanswered ones in a day. The mails do not fill the quarantine.
 func TestAFloodOfUnprovenMail(t *testing.T) {
 	t.Parallel()
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	var last time.Time
 	for i := range 24 * 6 {
 		h.receive(letter{id: fmt.Sprintf("<%d@evil.example.net>", i), body: "rm -rf"})
@@ -373,7 +373,7 @@ func TestAFloodOfUnprovenMail(t *testing.T) {
 
 // HALT holds challenges, and makes none.
 func TestChallengesAreHeldByHALT(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	_, err := h.agent.Halt(t.Context(), "")
 	check(t, err)
 	h.receive(letter{})
@@ -388,7 +388,7 @@ func TestChallengesAreHeldByHALT(t *testing.T) {
 
 // A released or dropped item is not asked about again.
 func TestByHandEndsAChallenge(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.receive(letter{body: "do it"})
 	h.poll()
 	_, token := h.challenged()
@@ -400,8 +400,8 @@ func TestByHandEndsAChallenge(t *testing.T) {
 }
 
 // An item that was removed from the folder by hand stops nothing.
-func TestAskingAboutNothing(t *testing.T) {
-	h := newAskingHouse(t)
+func TestChallengeAboutRemovedItem(t *testing.T) {
+	h := newAskingFixture(t)
 	_, err := h.agent.Halt(t.Context(), "")
 	check(t, err)
 	h.receive(letter{})
@@ -425,7 +425,7 @@ func TestAskingAboutNothing(t *testing.T) {
 // and also answers a challenge.
 func TestFallbackToAChallenge(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	f := &h.agent.Mail.Filter
 	f.Require, f.AuthservID, f.Fallback = trust.RequireDMARC, "mx.example.org", true
 	h.agent.Policy.Challenge = true
@@ -460,8 +460,8 @@ func TestFallbackToAChallenge(t *testing.T) {
 }
 
 // A dry run lists the mail, and shows the challenge that it does not send.
-func TestADryRunAsksNobody(t *testing.T) {
-	h := newAskingHouse(t)
+func TestDryRunSendsNoQuestion(t *testing.T) {
+	h := newAskingFixture(t)
 	h.receive(letter{body: "do it"})
 	h.wantPreviewed("do it")
 	h.poll()
@@ -472,10 +472,10 @@ func TestADryRunAsksNobody(t *testing.T) {
 	h.wantPreviewed("and that") // the mail that is in quarantine already
 	asked, token := h.challenged()
 	h.receive(replyTo(asked, "YES "+token))
-	before := h.everything()
+	before := h.snapshot()
 	p, err := h.agent.Preview(t.Context())
 	check(t, err)
-	if h.everything() != before {
+	if h.snapshot() != before {
 		t.Error("it has changed something")
 	}
 	if len(p.Arrived) != 1 || p.After != state.PREP {
@@ -485,12 +485,12 @@ func TestADryRunAsksNobody(t *testing.T) {
 
 // wantPreviewed fails unless a dry run shows a challenge for each quote and
 // changes nothing.
-func (h *house) wantPreviewed(quotes ...string) {
+func (h *fixture) wantPreviewed(quotes ...string) {
 	h.t.Helper()
-	before := h.everything()
+	before := h.snapshot()
 	p, err := h.agent.Preview(h.t.Context())
 	check(h.t, err)
-	if h.everything() != before {
+	if h.snapshot() != before {
 		h.t.Error("a dry run has changed something")
 	}
 	if len(p.Mails) != len(quotes) {
@@ -509,8 +509,8 @@ func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 		t.Skip("starts a hundred processes")
 	}
 	t.Parallel() // it mostly waits for the disk
-	for n := 1; ; n += stride() {
-		h := newAskingHouse(t)
+	for n := 1; ; n += stepSize() {
+		h := newAskingFixture(t)
 		h.receive(letter{id: "<one@example.com>", body: "do it"})
 		first := exitCode(h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run())
 		h.pollAfter(time.Minute)
@@ -543,16 +543,16 @@ func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 }
 
 // signedMail returns a mail whose provider does not sign how its body is to be read.
-func signedMail(h *house, l letter) []byte {
+func signedMail(h *fixture, l letter) []byte {
 	l.fields += "Date: " + h.clock.Now().Format(time.RFC1123Z) + "\r\nX-Signed: yes\r\n"
 	signed := mailtest.Signature("example.com", "From", "To", "Subject", "Date", "In-Reply-To", "References")
 	return append([]byte(mailtest.Verdict("mx.example.org", "example.com")+"\r\n"+signed+"\r\n"), l.raw()...)
 }
 
-// newStrictHouse returns a house with [trust] as it is by default, that has polled once.
-func newStrictHouse(t testing.TB) *house {
+// newStrictFixture returns a fixture with [trust] as it is by default, that has polled once.
+func newStrictFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.blueprint.Require, h.blueprint.ScheduleMode = trust.RequireDMARC, cycle.ModeNone
 	self := h.agent.Self
 	h.agent = h.blueprint.agent(h.clock.Now)
@@ -566,7 +566,7 @@ func newStrictHouse(t testing.TB) *house {
 // says. YES runs what the challenge shows, once.
 func TestASignedMailInDoubt(t *testing.T) {
 	t.Parallel()
-	h := newStrictHouse(t)
+	h := newStrictFixture(t)
 	doubtful := letter{
 		id: "<one@example.com>", subject: "@goulard3120 the build", body: "deploy h\xc3\xa4user\r\nand see ci.example.com",
 		fields: "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=iso-8859-1\r\nContent-Transfer-Encoding: 8bit\r\n",
@@ -619,7 +619,7 @@ func TestASignedMailInDoubt(t *testing.T) {
 // nothing proves. HALT holds the questions back.
 func TestSignedMailsInDoubtAreBounded(t *testing.T) {
 	t.Parallel()
-	h := newStrictHouse(t)
+	h := newStrictFixture(t)
 	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true
 	for i := range 7 {
 		h.receive(letter{id: fmt.Sprintf("<forged%d@example.com>", i)})

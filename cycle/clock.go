@@ -59,8 +59,8 @@ func promptOf(all []ClockPrompt, msg state.Message) ClockPrompt {
 	return all[i]
 }
 
-// own applies the prompt's own settings to the program and the attempt of a turn.
-func (c ClockPrompt) own(program *turn.Config, at turn.Attempt) (*turn.Config, turn.Attempt) {
+// applyTo applies the prompt's own settings to the program and the attempt of a turn.
+func (c ClockPrompt) applyTo(program *turn.Config, at turn.Attempt) (*turn.Config, turn.Attempt) {
 	own := *program
 	if c.Workdir != "" {
 		own.Workdir = c.Workdir
@@ -92,7 +92,7 @@ func (c ClockPrompt) Words() (string, error) {
 	}
 	switch text = strings.TrimSpace(text); {
 	case !utf8.ValidString(text):
-		return "", fmt.Errorf("%s is not text in UTF-8", c.File)
+		return "", fmt.Errorf("%s is not UTF-8 text", c.File)
 	case text == "":
 		return "", fmt.Errorf("%s is empty", c.File)
 	}
@@ -114,11 +114,11 @@ var ErrNoPrompt = errors.New("no such [[prompt]] in agent.toml")
 // RunPrompt gives a prompt a turn now, because a person asks for it, regardless of its times
 // and its program. It returns the key of its message, which is durable then.
 func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err error) {
-	i := slices.IndexFunc(a.Prompted, func(c ClockPrompt) bool { return c.Name == name })
+	i := slices.IndexFunc(a.ClockPrompts, func(c ClockPrompt) bool { return c.Name == name })
 	if i < 0 {
 		return "", fmt.Errorf("%q: %w", name, ErrNoPrompt)
 	}
-	p, c := a.clockPrompts(), a.Prompted[i]
+	p, c := a.clockPrompts(), a.ClockPrompts[i]
 	words, err := c.Words()
 	if err != nil {
 		return "", fmt.Errorf("prompt %s: %w", name, err)
@@ -146,11 +146,11 @@ type promptRound struct {
 	*clockPrompts
 	asking sync.WaitGroup
 
-	mu     sync.Mutex
-	made   bool // a message was made since turns last ran
-	broken bool // a program failed, perhaps after the cycle ended
-	left   bool // a program is left to another process
-	err    error
+	mu            sync.Mutex
+	messagesMade  bool // a message was made since turns last ran
+	programFailed bool // a program failed, perhaps after the cycle ended
+	programLeft   bool // a program is left to another process
+	err           error
 }
 
 // look makes the messages of the prompts that are due now. It asks programs in the background
@@ -171,7 +171,7 @@ func (r *promptRound) look(ctx context.Context, ask bool) {
 		case r.all[i].If == nil:
 			r.note(r.make(ctx, r.all[i], state.Prompted{Name: f.Name, At: f.At}))
 		case !ask:
-			r.left = true
+			r.programLeft = true
 		case r.standIn != nil:
 			r.askNow(ctx, r.all[i], f)
 		default:
@@ -186,14 +186,14 @@ func (r *promptRound) askNow(ctx context.Context, c ClockPrompt, f state.Firing)
 	r.note(made, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.broken = r.broken || broken
+	r.programFailed = r.programFailed || broken
 }
 
 // note records the result of a prompt.
 func (r *promptRound) note(made bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.made, r.err = r.made || made, errors.Join(r.err, err)
+	r.messagesMade, r.err = r.messagesMade || made, errors.Join(r.err, err)
 }
 
 // wait waits for the programs. It notifies the operator of those that failed, and calls turns
@@ -201,8 +201,8 @@ func (r *promptRound) note(made bool, err error) {
 // cycle.lock against the cycle of this poll.
 func (r *promptRound) wait(ctx context.Context, turns func() error) error {
 	r.asking.Wait()
-	made, broken, err := r.made, r.broken, r.err
-	r.made, r.broken, r.err = false, false, nil
+	made, broken, err := r.messagesMade, r.programFailed, r.err
+	r.messagesMade, r.programFailed, r.err = false, false, nil
 	if broken {
 		err = errors.Join(err, r.send(ctx))
 	}
@@ -215,7 +215,7 @@ func (r *promptRound) wait(ctx context.Context, turns func() error) error {
 // leave starts a detached poll that asks the programs that this poll left. If a turn is waiting
 // as well, the caller starts one.
 func (r *promptRound) leave(o PollOptions, report Report) error {
-	if !r.left || o.NoTurn && report.TurnWaiting {
+	if !r.programLeft || o.NoTurn && report.TurnWaiting {
 		return nil
 	}
 	return r.detacher.detach()
@@ -238,7 +238,7 @@ func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (
 	if err != nil || !slices.ContainsFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == f.Name && row.AskedBy == id }) {
 		return false, false, err
 	}
-	run := c.asked
+	run := c.runIf
 	if p.standIn != nil {
 		run = func(ctx context.Context, _ time.Time) (string, error) { return p.standIn(ctx, c) }
 	}
@@ -297,7 +297,7 @@ func (p *clockPrompts) keep(c ClockPrompt, words string) (state.Message, error) 
 	}
 	var err error
 	if m.Sum, err = p.store.KeepSummed(m.Payload, strings.NewReader(words)); err != nil {
-		return m, fmt.Errorf("keep prompt %s: %w", c.Name, err)
+		return m, fmt.Errorf("save prompt %s: %w", c.Name, err)
 	}
 	return m, nil
 }
@@ -309,10 +309,10 @@ const PromptTimeout = time.Minute
 // maxAsked limits the output of such a program, in bytes.
 const maxAsked = 1 << 20
 
-// asked runs the program of a prompt that was due at a time. Exit code 0 means that there is
-// work: asked returns "". Exit code 1 means that the prompt is skipped: asked returns the reason.
+// runIf runs the program of a prompt that was due at a time. Exit code 0 means that there is
+// work: runIf returns "". Exit code 1 means that the prompt is skipped: runIf returns the reason.
 // Everything else is an error.
-func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, err error) {
+func (c ClockPrompt) runIf(ctx context.Context, at time.Time) (nothing string, err error) {
 	patience := cmp.Or(c.Patience, PromptTimeout)
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -332,19 +332,19 @@ func (c ClockPrompt) asked(ctx context.Context, at time.Time) (nothing string, e
 	case err == nil:
 		return "", nil
 	case errors.Is(err, capture.ErrTooMuch):
-		return "", fmt.Errorf("its if, %s, printed more than %d MiB, and was ended", name, maxAsked>>20)
+		return "", fmt.Errorf("its `if` program, %s, printed more than %d MiB and was killed", name, maxAsked>>20)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("its if, %s, took longer than %v, and was ended", name, patience)
+		return "", fmt.Errorf("its `if` program, %s, ran longer than %v and was killed", name, patience)
 	case ended && exit.ExitCode() == 1:
-		return name + " says that there is nothing to do" + lastSaid(": ", printed.Stdout), nil
+		return name + " reports that there is nothing to do" + lastLine(": ", printed.Stdout), nil
 	case ended:
-		return "", fmt.Errorf("its if, %s, ended with %v%s", name, err, lastSaid(": ", printed.Stderr))
+		return "", fmt.Errorf("its `if` program, %s, failed: %v%s", name, err, lastLine(": ", printed.Stderr))
 	}
-	return "", fmt.Errorf("its if cannot be started: %w", err)
+	return "", fmt.Errorf("its `if` program cannot be started: %w", err)
 }
 
-// lastSaid returns the last line that a program printed, after a separator.
-func lastSaid(separator string, printed []byte) string {
+// lastLine returns the last line that a program printed, after a separator.
+func lastLine(separator string, printed []byte) string {
 	text := strings.TrimSpace(strings.ToValidUTF8(string(printed), "\uFFFD"))
 	if text = plain.Shorten(plain.Line(text[strings.LastIndexByte(text, '\n')+1:]), 200); text == "" {
 		return ""

@@ -21,17 +21,17 @@ import (
 	"agentstateloop/state/store"
 )
 
-// newClockHouse returns a house with a prompt that is due at the next full hour, and
+// newClockFixture returns a fixture with a prompt that is due at the next full hour, and
 // moves the clock there. change may change the prompt.
-func newClockHouse(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
-	h := newClockHouseBefore(t, change)
+func newClockFixture(t *testing.T, change func(h *fixture, c *cycle.ClockPrompt)) *fixture {
+	h := newClockFixtureBefore(t, change)
 	h.clock.advance(21 * time.Second)
 	return h
 }
 
-// newClockHouseBefore is newClockHouse, but the prompt is due in 20 seconds.
-func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPrompt)) *house {
-	h := newAwakeHouse(t)
+// newClockFixtureBefore is newClockFixture, but the prompt is due in 20 seconds.
+func newClockFixtureBefore(t *testing.T, change func(h *fixture, c *cycle.ClockPrompt)) *fixture {
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	c := cycle.ClockPrompt{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}
 	if change != nil {
@@ -39,7 +39,7 @@ func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPromp
 	}
 	times, err := cron.ParseTimes("0 * * * *")
 	check(t, err)
-	h.agent.Prompted = []cycle.ClockPrompt{c}
+	h.agent.ClockPrompts = []cycle.ClockPrompt{c}
 	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: c.Name, At: "0 * * * *", CatchUp: time.Hour, Asks: c.If != nil, Next: times.Next}}
 	h.poll()
 	next := h.state().Prompts[0].Next
@@ -48,8 +48,8 @@ func newClockHouseBefore(t *testing.T, change func(h *house, c *cycle.ClockPromp
 	return h
 }
 
-// asks makes the script that a prompt asks.
-func asks(h *house, c *cycle.ClockPrompt, script string) {
+// useIfScript writes the script that is the `if` program of a prompt.
+func useIfScript(h *fixture, c *cycle.ClockPrompt, script string) {
 	path := filepath.Join(h.t.TempDir(), "changed.sh")
 	check(h.t, testkit.WriteProgram(path, "#!/bin/sh\n"+script))
 	c.If = &hook.Program{Command: []string{path}, Dir: filepath.Dir(path), Env: []string{"PATH=/usr/bin:/bin"}}
@@ -61,12 +61,12 @@ func TestAFiringThatIsRaced(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{"without a program": "", "with a program": "echo x >>asked; sleep 0.2\n"} {
 		t.Run(name, func(t *testing.T) {
-			h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) {
+			h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) {
 				if script != "" {
-					asks(h, c, script)
+					useIfScript(h, c, script)
 				}
 			})
-			h.plays("echo x >>turns; echo done\n")
+			h.playScript("echo x >>turns; echo done\n")
 			var wg sync.WaitGroup
 			for range 6 {
 				wg.Go(func() {
@@ -86,7 +86,7 @@ func TestAFiringThatIsRaced(t *testing.T) {
 			if script == "" {
 				return
 			}
-			asked, err := os.ReadFile(filepath.Join(h.agent.Prompted[0].If.Dir, "asked"))
+			asked, err := os.ReadFile(filepath.Join(h.agent.ClockPrompts[0].If.Dir, "asked"))
 			check(t, err)
 			if string(asked) != "x\n" {
 				t.Errorf("asked %q", asked)
@@ -100,20 +100,20 @@ func TestAFiringThatIsRaced(t *testing.T) {
 func TestProgramsOfPrompts(t *testing.T) {
 	for name, c := range map[string]struct{ script, skipped, failed string }{
 		"yes":                   {"exit 0\n", "", ""},
-		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh says that there is nothing to do: is well", ""},
-		"no, without a word":    {"exit 1\n", "changed.sh says that there is nothing to do", ""},
-		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its if, changed.sh, ended with exit status 2: no network"},
-		"is killed":             {"kill -9 $$\n", "", "its if, changed.sh, ended with signal: killed"},
-		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its if, changed.sh, took longer than 300ms, and was ended"},
-		"prints without end":    {"yes\n", "", "its if, changed.sh, printed more than 1 MiB, and was ended"},
+		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh reports that there is nothing to do: is well", ""},
+		"no, without a word":    {"exit 1\n", "changed.sh reports that there is nothing to do", ""},
+		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its `if` program, changed.sh, failed: exit status 2: no network"},
+		"is killed":             {"kill -9 $$\n", "", "its `if` program, changed.sh, failed: signal: killed"},
+		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its `if` program, changed.sh, ran longer than 300ms and was killed"},
+		"prints without end":    {"yes\n", "", "its `if` program, changed.sh, printed more than 1 MiB and was killed"},
 		"leaves something":      {"sleep 1000 & echo $! >pid; exit 0\n", "", ""},
-		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh says that there is nothing to do", ""},
-		"does not exist":        {"", "", "its if cannot be started: "},
+		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh reports that there is nothing to do", ""},
+		"does not exist":        {"", "", "its `if` program cannot be started: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newClockHouse(t, func(h *house, p *cycle.ClockPrompt) {
-				asks(h, p, c.script)
+			h := newClockFixture(t, func(h *fixture, p *cycle.ClockPrompt) {
+				useIfScript(h, p, c.script)
 				if p.Patience = 20 * time.Second; name == "hangs" {
 					p.Patience = 300 * time.Millisecond
 				}
@@ -146,7 +146,7 @@ func TestProgramsOfPrompts(t *testing.T) {
 			if got := len(h.sentOf("notice")); got != 0 && c.failed == "" || got != 1 && c.failed != "" {
 				t.Errorf("%d notices", got)
 			}
-			if pid, err := os.ReadFile(filepath.Join(h.agent.Prompted[0].If.Dir, "pid")); err == nil {
+			if pid, err := os.ReadFile(filepath.Join(h.agent.ClockPrompts[0].If.Dir, "pid")); err == nil {
 				n := 0
 				fmt.Sscan(string(pid), &n)
 				until(t, "the end of what it has started", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) || isZombie(n) })
@@ -177,12 +177,12 @@ func TestFilesOfPrompts(t *testing.T) {
 		"a pipe":    {func(p string) error { return syscall.Mkfifo(p, 0o600) }, "its file cannot be read: "},
 		"a folder":  {func(p string) error { return os.Mkdir(p, 0o700) }, "its file cannot be read: "},
 		"empty":     {func(p string) error { return os.WriteFile(p, []byte(" \n"), 0o600) }, "morning.md is empty"},
-		"not UTF-8": {func(p string) error { return os.WriteFile(p, []byte("a\xff"), 0o600) }, "morning.md is not text in UTF-8"},
+		"not UTF-8": {func(p string) error { return os.WriteFile(p, []byte("a\xff"), 0o600) }, "morning.md is not UTF-8 text"},
 		"too large": {func(p string) error { return os.WriteFile(p, make([]byte, 65<<10), 0o600) }, "its file cannot be read: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newClockHouse(t, func(h *house, p *cycle.ClockPrompt) {
+			h := newClockFixture(t, func(h *fixture, p *cycle.ClockPrompt) {
 				p.Text, p.File = "", filepath.Join(t.TempDir(), "morning.md")
 				check(t, c.make(p.File))
 			})
@@ -199,7 +199,7 @@ func TestFilesOfPrompts(t *testing.T) {
 			if !strings.Contains(fails, c.failed) || len(h.sentOf("notice")) != 1 {
 				t.Errorf("it fails because %q, want %q; %d notices, want 1", fails, c.failed, len(h.sentOf("notice")))
 			}
-			path := h.agent.Prompted[0].File
+			path := h.agent.ClockPrompts[0].File
 			check(t, os.RemoveAll(path))
 			check(t, os.WriteFile(path, []byte("Look again."), 0o600))
 			h.clock.advance(time.Hour)
@@ -216,10 +216,10 @@ func TestFilesOfPrompts(t *testing.T) {
 // what was said.
 func TestATurnOfTheClock(t *testing.T) {
 	t.Parallel()
-	h := newClockHouse(t, nil)
+	h := newClockFixture(t, nil)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Self: []string{"--may", "look"}, Task: []string{"--may", "little"}}
 	h.agent.Policy.Ack = true
-	h.plays("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho 'two jobs broke'\n")
+	h.playScript("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho 'two jobs broke'\n")
 	phase := h.state().Phase
 	h.poll()
 	if h.state().Phase != phase || len(h.sentOf("ack")) > 0 {
@@ -235,14 +235,14 @@ func TestATurnOfTheClock(t *testing.T) {
 	}
 	h.clock.advance(25 * time.Minute)
 	h.poll()
-	if got := h.left("argv"); got != "--may little\n--may little" {
+	if got := h.workFile("argv"); got != "--may little\n--may little" {
 		t.Errorf("rights:\n%s", got)
 	}
-	h.plays("echo \"$*\" >>argv\necho done\n")
+	h.playScript("echo \"$*\" >>argv\necho done\n")
 	h.receive(letter{id: "<one@example.com>", subject: "Re: @" + handle + ": morning", fields: "In-Reply-To: " + messageID([]byte(raw)) + "\r\n", body: "fix them"})
 	h.poll()
 	h.wantPhase(state.PREP)
-	if got := h.left("argv"); !strings.HasSuffix(got, "--may all") {
+	if got := h.workFile("argv"); !strings.HasSuffix(got, "--may all") {
 		t.Errorf("rights:\n%s", got)
 	}
 	if got := h.prompt(); !strings.Contains(got, "two jobs broke") {
@@ -253,7 +253,7 @@ func TestATurnOfTheClock(t *testing.T) {
 // A listener, or a lingering poll, is told to poll at the time of a prompt, and not while
 // its program is asked.
 func TestAPromptIsAReasonToPoll(t *testing.T) {
-	h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) { asks(h, c, "exit 0\n") })
+	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) { useIfScript(h, c, "exit 0\n") })
 	reason := func() string {
 		why, err := h.agent.PollReason()
 		check(t, err)
@@ -281,8 +281,8 @@ func TestAPromptIsAReasonToPoll(t *testing.T) {
 // A turn of the clock asks the operator. The reply resumes it, and is not a message, and
 // what the turn delivers leaves once. A firing that comes meanwhile waits for it.
 func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
-	h := newClockHouse(t, nil)
-	h.plays(askingOperator)
+	h := newClockFixture(t, nil)
+	h.playScript(askingOperator)
 	h.poll()
 	asked := h.sentOf("question")
 	if len(asked) != 1 || asked[0].to != operator || !strings.Contains(asked[0].raw, "1. yes\r\n2. no\r\n") {
@@ -297,7 +297,7 @@ func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
 		t.Errorf("the answer: %+v", r)
 	}
 	h.wantTasks(state.Success, state.Success)
-	if got := h.operatorAnswers(); len(got) != 1 || got[0].ID != h.left("ids") || got[0].Option != "yes" {
+	if got := h.operatorAnswers(); len(got) != 1 || got[0].ID != h.workFile("ids") || got[0].Option != "yes" {
 		t.Errorf("answers: %+v", got)
 	}
 	h.pollAfter(time.Minute)
@@ -315,11 +315,11 @@ func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
 // A poll that lingers makes a firing at its time, before cron polls again.
 func TestLingerMakesAFiring(t *testing.T) {
 	t.Parallel()
-	h := newClockHouseBefore(t, nil)
+	h := newClockFixtureBefore(t, nil)
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
 	h.wantPhase(state.PREP)
-	h.plays("echo done\n")
+	h.playScript("echo done\n")
 	var once atomic.Bool
 	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll

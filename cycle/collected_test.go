@@ -15,10 +15,10 @@ import (
 	"agentstateloop/turn"
 )
 
-// collecting is a house whose agent waits until a sender was silent.
-func collecting(t *testing.T, answer func(turn.Attempt) string) *house {
+// newCollectingFixture is a fixture whose agent waits until a sender was silent.
+func newCollectingFixture(t *testing.T, answer func(turn.Attempt) string) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Collect = 20 * time.Second
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: answer(at)}, nil
@@ -30,7 +30,7 @@ func collecting(t *testing.T, answer func(turn.Attempt) string) *house {
 // others, so that a mail program shows it with each of them.
 func TestOneReplyForSeveralMails(t *testing.T) {
 	var prompts []string
-	h := collecting(t, func(at turn.Attempt) string {
+	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		prompts = append(prompts, string(at.Prompt))
 		return "yes to both"
 	})
@@ -59,7 +59,7 @@ func TestOneReplyForSeveralMails(t *testing.T) {
 // that comes between two of them is answered, and is none of them.
 func TestAttachmentsOfSeveralMails(t *testing.T) {
 	found := map[string]string{}
-	h := collecting(t, func(at turn.Attempt) string {
+	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		box := filepath.Join(at.Dir, "context")
 		check(t, filepath.WalkDir(box, func(path string, e os.DirEntry, err error) error {
 			if err == nil && strings.Contains(path, "attachment") && !e.IsDir() {
@@ -99,7 +99,7 @@ func TestAttachmentsOfSeveralMails(t *testing.T) {
 // and has its own turn.
 func TestADamagedMessageOfALease(t *testing.T) {
 	var answered []string
-	h := collecting(t, func(at turn.Attempt) string {
+	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		_, asked, _ := strings.Cut(string(at.Prompt), "\n<message ")
 		for _, word := range []string{"first", "second", "third"} {
 			if strings.Contains(asked, word) {
@@ -128,7 +128,7 @@ func TestADamagedMessageOfALease(t *testing.T) {
 
 // A turn that answers several messages is suspended and goes on with all of them.
 func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Collect = 20 * time.Second
 	var id string
 	var prompts []string
@@ -165,7 +165,7 @@ func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
 
 // A message that names the results of its answer has an answer of its own.
 func TestAFormIsNotCollected(t *testing.T) {
-	h := collecting(t, func(turn.Attempt) string { return "done" })
+	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	for _, m := range []mesh.Message{
 		{Text: "one"}, {Text: "two", ResultFields: mesh.ResultFields{{Name: "commit"}}}, {Text: "three"},
 	} {
@@ -183,7 +183,7 @@ func TestAFormIsNotCollected(t *testing.T) {
 
 // What `prompt` shows for the next message is what its turn will be shown.
 func TestPromptShowsWhatIsCollected(t *testing.T) {
-	h := collecting(t, func(turn.Attempt) string { return "done" })
+	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	shows := func(when string) {
 		t.Helper()
 		view, err := h.agent.Prompt("")
@@ -194,7 +194,7 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 				shown = l.Text
 			}
 		}
-		for _, text := range []string{"for all of these 2 messages", "the first half", "and the second"} {
+		for _, text := range []string{"Give one answer to all of these 2 messages", "the first half", "and the second"} {
 			if !strings.Contains(shown, text) {
 				t.Errorf("%s: the prompt lacks %q:\n%s", when, text, shown)
 			}
@@ -215,7 +215,7 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 
 // An agent that pulls its messages takes what one sender has written so far.
 func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns, h.agent.Policy.Collect = nil, false, 20*time.Second
 	for _, text := range []string{"the first half", "and the second"} {
 		_, err := h.agent.Tell(t.Context(), "op", text)
@@ -237,7 +237,7 @@ func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
 // A poll that lingers stays for the end of the silence.
 func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
 	t.Parallel()
-	h := collecting(t, func(turn.Attempt) string { return "done" })
+	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	h.agent.Policy.Collect = 2 * time.Second
 	_, err := h.agent.Tell(t.Context(), "op", "one")
 	check(t, err)
@@ -253,7 +253,7 @@ func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
 
 // A listener polls for what PollReason names.
 func TestTheSilenceIsAReasonToPoll(t *testing.T) {
-	h := collecting(t, func(turn.Attempt) string { return "done" })
+	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	_, err := h.agent.Tell(t.Context(), "op", "one")
 	check(t, err)
 	h.clock.advance(19 * time.Second)
@@ -270,7 +270,7 @@ func TestTheSilenceIsAReasonToPoll(t *testing.T) {
 // agent would have woken.
 func TestCollectedMessagesEndASleep(t *testing.T) {
 	var prompts []string
-	h := collecting(t, nil)
+	h := newCollectingFixture(t, nil)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		if prompts = append(prompts, string(at.Prompt)); len(prompts) == 1 {
 			check(t, h.agent.Sleep(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, 2*time.Hour, "see the build"))

@@ -64,7 +64,7 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	}
 	for _, e := range slices.Concat(old.Outbox, old.Undelivered, old.HookCalls) {
 		if !next.Keeps(e.ID) && e.File != "" {
-			j.strike(e)
+			j.removeEffect(e)
 			if !next.KeepsFiles(e.ID) {
 				files.Outgoing{Store: j.store}.GiveBack(e.Files)
 			}
@@ -78,16 +78,16 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	return next, nil
 }
 
-// strike removes the bytes of an effect from the outbox; the history has its trace. It keeps a
-// sent mail, so that our text can be found in answers to it, but not a challenge, which holds a
+// removeEffect removes the bytes of an effect from the outbox; the history has its trace. It keeps
+// a sent mail, so that our text can be found in answers to it, but not a challenge, which holds a
 // token. Losing a kept mail costs the agent some reading.
-func (j *journal) strike(e state.Effect) {
+func (j *journal) removeEffect(e state.Effect) {
 	if e.Channel == state.ByMail && e.Kind != state.Challenge {
 		err := j.store.Move(e.File, sentFile(e.ID))
 		if err == nil {
 			return
 		}
-		j.renderer.logf("%s is not kept in %s/: %v", e.ID, store.SentDir, err)
+		j.renderer.logf("%s cannot be saved in %s/: %v", e.ID, store.SentDir, err)
 	}
 	_ = j.store.Remove(e.File)
 }
@@ -123,7 +123,7 @@ func (j *journal) keepRendered(s *state.State, row *state.Effect, now time.Time)
 	name := effectFile(*row)
 	sum, err := j.store.KeepSummed(name, bytes.NewReader(data))
 	if err != nil {
-		return fmt.Errorf("keep %s: %w", row.ID, err)
+		return fmt.Errorf("save %s: %w", row.ID, err)
 	}
 	row.File, row.Sum = name, sum
 	s.NameFile(row.ID, name, sum)

@@ -62,7 +62,7 @@ func (a *Agent) Compact(ctx context.Context, patience time.Duration) (text strin
 	if err != nil {
 		return "", err
 	}
-	s, err := a.compactor(a.usual()).compactNow(ctx)
+	s, err := a.compactor(a.mainBackend()).compactNow(ctx)
 	lock.Unlock()
 	if err != nil {
 		return "", err
@@ -89,7 +89,7 @@ func waitForTurns(ctx context.Context, st *store.Store, patience, checkEvery tim
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-over.C:
-			return nil, fmt.Errorf("a turn runs: %w", ErrBusy)
+			return nil, fmt.Errorf("a turn is running: %w", ErrBusy)
 		case <-tick.C:
 		}
 	}
@@ -148,12 +148,12 @@ func (c *compactor) compactNow(ctx context.Context) (state.State, error) {
 // compact summarises one conversation as it is in s, and commits the summary. The cost of the
 // summary counts even if it fails. A crash before the commit changes nothing.
 func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk, turnID string) (state.State, error) {
-	e := state.Compacted{Talk: talk, Session: c.sessions.of(s, talk).ID, Through: through(s)}
+	e := state.Compacted{Talk: talk, Session: c.sessions.of(s, talk).ID, Through: lastSummarizedEpoch(s)}
 	r, err := c.summaries.summarise(ctx, s, talk)
 	if errors.Is(err, ErrNothing) {
 		return s, err
 	}
-	text := c.kept(r.Text)
+	text := c.cleanSummary(r.Text)
 	switch {
 	case err != nil:
 	case r.Status != turn.Success:
@@ -173,24 +173,24 @@ func (c *compactor) compact(ctx context.Context, s state.State, talk state.Talk,
 	}
 	e.Text, e.File = text, store.PayloadName(store.MessagesDir, "summary:"+store.NewID(), ".md")
 	if err := c.store.Keep(e.File, strings.NewReader(text+"\n")); err != nil {
-		return s, fmt.Errorf("keep summary: %w", err)
+		return s, fmt.Errorf("save summary: %w", err)
 	}
 	next, err := c.journal.commit(ctx, append(events, e)...)
 	if err == nil && next.ConversationOf(talk).Compacted.File != e.File {
 		_ = c.store.Remove(e.File) // no row names it
-		err = errors.New("the memory was reset, or another session began, while the summary was made, so nothing was changed")
+		err = errors.New("the memory was reset, or another session began, before the summary was complete: nothing was changed")
 	}
 	return next, err
 }
 
-// kept returns a summary as it is stored: redacted and truncated.
-func (c *compactor) kept(summary string) string {
+// cleanSummary returns a summary as it is stored: redacted and truncated.
+func (c *compactor) cleanSummary(summary string) string {
 	return truncate(strings.TrimSpace(c.secrets.Redact(summary)), maxSummary)
 }
 
-// through returns the last epoch whose exchange is covered by a summary made now.
-func through(s state.State) uint64 {
-	if owned(s.Turn) {
+// lastSummarizedEpoch returns the last epoch whose exchange is covered by a summary made now.
+func lastSummarizedEpoch(s state.State) uint64 {
+	if needsRunner(s.Turn) {
 		return s.Turn.Epoch - 1 // the exchange of its message is still to come
 	}
 	return s.Epoch
@@ -234,15 +234,15 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 		config, session, extra = *m.summary, "", nil
 	}
 	if session == "" {
-		said, err := m.material(s, talk)
+		material, err := m.material(s, talk)
 		if err != nil {
 			return turn.Result{}, err
 		}
-		question += "\n\n" + said
+		question += "\n\n" + material
 	}
 	switch {
 	case m.summary == nil && config.Runner == turn.Exec:
-		return turn.Result{}, errors.New("no program makes summaries: name one in [turn], such as summary = [\"llm\"]")
+		return turn.Result{}, errors.New("no summary program is configured: set one in [turn], such as summary = [\"llm\"]")
 	case config.Runner == turn.API:
 		config.Command = append(slices.Clone(config.Command), "--summary")
 	}
@@ -278,11 +278,11 @@ func (m *summaryMaker) material(s state.State, talk state.Talk) (string, error) 
 		return "", ErrNothing
 	}
 	fences := newFences()
-	said := fences.Exchanges(r.exchanges)
+	text := fences.Exchanges(r.exchanges)
 	if r.summary != "" {
-		said = fences.Summary(r.summary) + "\n\n" + said
+		text = fences.Summary(r.summary) + "\n\n" + text
 	}
-	return said, nil
+	return text, nil
 }
 
 // endSummary ends an agent that a dead runner left making a summary, and removes its folder.
@@ -298,7 +298,7 @@ func endSummary(ctx context.Context, st *store.Store) error {
 	}
 	if held {
 		if _, err := turn.End(ctx, dir, turn.DefaultGrace); err != nil {
-			return fmt.Errorf("end what makes a summary: %w", err)
+			return fmt.Errorf("end the summary agent: %w", err)
 		}
 	}
 	return osfile.RemoveAll(dir)

@@ -31,7 +31,7 @@ answer hello
 `
 
 // sayByMail has a mail of the operator answered.
-func (h *house) sayByMail(text string) {
+func (h *fixture) sayByMail(text string) {
 	h.t.Helper()
 	h.receive(letter{id: "<" + store.NewID() + "@example.com>", body: text})
 	h.pollAfter(time.Minute)
@@ -42,22 +42,22 @@ func (h *house) sayByMail(text string) {
 // the next one begins.
 func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, filling)
+	h := newClaudeFixture(t, filling)
 	h.write("summary", "the parser is half done </summary>")
 	h.write("context", "100000")
 	h.sayByMail("one")
 	h.write("context", "151000")
 	h.sayByMail("two")
-	wantNoWords(t, h.left("told"), "this session fills")
+	wantNoWords(t, h.workFile("told"), "this session fills")
 	h.write("context", "184000")
 	h.sayByMail("three")
-	wantWords(t, h.left("told"), "this session fills 76 % of what the model can hold")
+	wantWords(t, h.workFile("told"), "this session fills 76 % of the model's context window")
 	h.write("context", "1000")
 	h.sayByMail("four")
 	h.wantSessions("- s1 s1 s1 -") // the last but one was asked for the summary
-	wantWords(t, h.left("told"), "A summary of what was said and done before:\n<summary #>\nthe parser is half done <\\/summary>\n</summary #>", "four", "You are @")
-	wantNoWords(t, h.left("told"), "<history ", "three", "this session fills")
-	wantNoWords(t, h.left("asked"), "<history ", "four")
+	wantWords(t, h.workFile("told"), "Summary of the earlier conversation:\n<summary #>\nthe parser is half done <\\/summary>\n</summary #>", "four", "You are @")
+	wantNoWords(t, h.workFile("told"), "<history ", "three", "this session fills")
+	wantNoWords(t, h.workFile("asked"), "<history ", "four")
 	h.wantTasks(state.Success, state.Success, state.Success, state.Success)
 	lines := h.lines(state.LineCompaction)
 	if len(lines) != 1 || !strings.HasPrefix(lines[0].Text, "the parser") || lines[0].Epoch != 3 {
@@ -67,21 +67,21 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	h.wantSessions("- s1 s1 s1 - s2")
 	check(t, h.agent.Reset(t.Context(), "", handle))
 	h.sayByMail("six")
-	wantNoWords(t, h.left("told"), "the parser is half done")
+	wantNoWords(t, h.workFile("told"), "the parser is half done")
 }
 
 // An empty summary changes nothing, and after two of them no more are
 // requested.
 func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, filling)
+	h := newClaudeFixture(t, filling)
 	h.write("summary", " ")
 	h.write("context", "195000")
 	for _, text := range []string{"one", "two", "three", "four"} {
 		h.sayByMail(text)
 	}
 	h.wantSessions("- s1 s1 s1 s1 s1")
-	wantWords(t, h.left("told"), "this session fills 98 %", "four")
+	wantWords(t, h.workFile("told"), "this session fills 98 %", "four")
 	lines := h.lines(state.LineCompaction)
 	if len(lines) != 2 || lines[0].What != state.WordNoSummary || lines[0].Reason == "" {
 		t.Errorf("history: %+v", lines)
@@ -99,7 +99,7 @@ func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 // A summary that takes the last money leaves the message waiting, instead of a
 // turn that nothing pays for.
 func TestASummaryThatTakesTheLastMoney(t *testing.T) {
-	h := claudeHouse(t, filling)
+	h := newClaudeFixture(t, filling)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 20_000}
 	h.write("summary", "the parser is half done")
 	h.write("context", "195000")
@@ -119,19 +119,19 @@ func TestASummaryThatTakesTheLastMoney(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.wantSessions("- s1 -")
 	h.wantTasks(state.Success, state.Success)
-	wantWords(t, h.left("told"), "the parser is half done", "two")
+	wantWords(t, h.workFile("told"), "the parser is half done", "two")
 }
 
-// summarising gives an exec agent a program that makes summaries; its standard
+// newSummaryFixture gives an exec agent a program that makes summaries; its standard
 // input is kept in "asked".
-func summarising(t *testing.T, said ...string) (h *house, stdin *string) {
+func newSummaryFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
 	t.Helper()
-	h, stdin = talked(t, said...)
-	h.agent.Summary = h.summarises("cat >asked; echo 'all was well'\n")
+	h, stdin = newTalkedFixture(t, said...)
+	h.agent.Summary = h.summarizeWith("cat >asked; echo 'all was well'\n")
 	return h, stdin
 }
 
-func (h *house) summarises(script string) *turn.Config {
+func (h *fixture) summarizeWith(script string) *turn.Config {
 	h.t.Helper()
 	h.script("#!/bin/sh\n" + script)
 	config := *h.agent.Turn
@@ -148,24 +148,24 @@ func (h *house) summarises(script string) *turn.Config {
 // A summary by hand stands for what was said to an agent without a session. The
 // history keeps everything.
 func TestCompactByHand(t *testing.T) {
-	h, stdin := summarising(t, "the red door", "the blue door")
+	h, stdin := newSummaryFixture(t, "the red door", "the blue door")
 	text, err := h.agent.Compact(t.Context(), 0)
 	if err != nil || text != "all was well" {
 		t.Fatalf("%q, %v", text, err)
 	}
-	wantWords(t, h.left("asked"), "Goal:", "<history #>", "the red door", "the blue door")
+	wantWords(t, h.workFile("asked"), "Goal:", "<history #>", "the red door", "the blue door")
 	h.say("and the green one?", time.Minute)
 	wantWords(t, *stdin, "<summary #>\nall was well\n</summary #>")
-	wantNoWords(t, *stdin, "red door", "blue door", "What was said before")
+	wantNoWords(t, *stdin, "red door", "blue door", "Earlier conversation")
 	found, err := h.agent.SearchHistory("red", 1)
 	check(t, err)
 	wantWords(t, found, "the red door")
 
-	h.agent.Summary = h.summarises("cat >asked; echo 'the second'\n")
+	h.agent.Summary = h.summarizeWith("cat >asked; echo 'the second'\n")
 	_, err = h.agent.Compact(t.Context(), 0)
 	check(t, err)
-	wantWords(t, h.left("asked"), "<summary #>\nall was well\n</summary #>", "the green one")
-	wantNoWords(t, h.left("asked"), "the red door")
+	wantWords(t, h.workFile("asked"), "<summary #>\nall was well\n</summary #>", "the green one")
+	wantNoWords(t, h.workFile("asked"), "the red door")
 	if _, err := h.agent.Compact(t.Context(), 0); !errors.Is(err, cycle.ErrNothing) {
 		t.Errorf("with nothing said since: %v", err)
 	}
@@ -180,7 +180,7 @@ func TestCompactByHand(t *testing.T) {
 // nothing, a commit that fails, a reset meanwhile. It waits for a turn that
 // runs.
 func TestACompactionThatFails(t *testing.T) {
-	h, stdin := summarising(t, "the red door")
+	h, stdin := newSummaryFixture(t, "the red door")
 	want := func(why, err string) {
 		t.Helper()
 		if _, got := h.agent.Compact(t.Context(), 0); got == nil || !strings.Contains(got.Error(), err) {
@@ -191,12 +191,12 @@ func TestACompactionThatFails(t *testing.T) {
 		}
 	}
 	made := h.agent.Summary
-	h.agent.Summary = h.summarises("echo half; exit 3\n")
+	h.agent.Summary = h.summarizeWith("echo half; exit 3\n")
 	want("it fails", "exit status 3")
-	h.agent.Summary = h.summarises("cat >asked\n")
+	h.agent.Summary = h.summarizeWith("cat >asked\n")
 	want("it says nothing", "without an answer")
 	h.agent.Summary = nil
-	want("there is none", "name one in [turn]")
+	want("there is none", "set one in [turn]")
 	h.agent.Summary = made
 	h.script("#!/bin/sh\ncat >asked; echo 'all was well'\n")
 	h.agent.Store.Hook = func(step, path string) error {
@@ -232,8 +232,8 @@ func TestACompactionThatFails(t *testing.T) {
 
 // What a killed runner has left of making a summary is ended before the next
 // turn.
-func TestWhatMakesASummaryIsNotLeftBehind(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestSummaryAgentIsEnded(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.script("#!/bin/sh\necho up >up; exec sleep 300\n")
 	up, _ := h.pipe("up")
 	dir := h.agent.Store.Path(summaryDir)

@@ -32,7 +32,7 @@ var everyType = mesh.ResultFields{
 // and the agent may submit again.
 func TestResultsHaveTheirTypes(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	whole := "s=412 n=-1.5e3 i=1e3 b=true a=[1,\"x\"] o={\"k\":[]} any=[1]"
 	var script strings.Builder
 	for _, wrong := range []string{
@@ -44,18 +44,18 @@ func TestResultsHaveTheirTypes(t *testing.T) {
 		fmt.Fprintf(&script, "us submit done %s 2>>refused && echo taken >>refused\n", strings.ReplaceAll(quoted(wrong), "\n", " "))
 	}
 	fmt.Fprintf(&script, "us submit done %s extra=free 2>>refused\n", quoted(whole))
-	h.plays(script.String())
+	h.playScript(script.String())
 	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: everyType})
 	h.poll()
 	h.wantTasks(state.Success)
 	want := []string{
 		"missing: n, i, b, a, o, any: add --field n=…", "field n must be a number", "field i must be an integer", "field i must be an integer",
-		"field b must be true or false", "field a must be an array", "field o must be an object", "field more must be an integer",
+		"field b must be true or false", "field a must be a JSON array", "field o must be a JSON object", "field more must be an integer",
 		"duplicate field i", "a field must have a name",
 	}
-	lines := strings.Split(h.left("refused"), "\n")
+	lines := strings.Split(h.workFile("refused"), "\n")
 	if len(lines) != len(want) {
-		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), h.left("refused"))
+		t.Fatalf("%d lines, want %d:\n%s", len(lines), len(want), h.workFile("refused"))
 	}
 	for i := range want {
 		if !strings.Contains(lines[i], want[i]) {
@@ -67,7 +67,7 @@ func TestResultsHaveTheirTypes(t *testing.T) {
 		t.Fatalf("reports: %+v", got)
 	}
 	for _, want := range []string{"<result_fields #>\ns: string, required\n", "any: any value, required\nmore: integer. what you <b> like", "\n</result_fields #>"} {
-		if !strings.Contains(unbound(h.prompt()), want) {
+		if !strings.Contains(maskBoundary(h.prompt()), want) {
 			t.Errorf("the prompt lacks %q:\n%s", want, h.prompt())
 		}
 	}
@@ -101,9 +101,9 @@ func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
 		"two objects":          {`{"verdict":"green","tests":1}{"tests":2}`, `{}`, "verdict, tests"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.write("says", tt.says)
-			h.plays("cat says\n")
+			h.playScript("cat says\n")
 			h.post(mesh.Message{ID: "q1", Text: "test it", Trace: "trace.q1", ResultFields: mesh.ResultFields{
 				{Name: "verdict", Type: "string", Required: true}, {Name: "tests", Type: "integer", Required: true}, {Name: "notes"},
 			}})
@@ -142,9 +142,9 @@ func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
 		"it leaves such files": `echo forged >"$AGENTSTATELOOP_OUTPUT/deliverable.fields.json"; mkdir "$AGENTSTATELOOP_OUTPUT/deliverable.txt"`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			up, _ := h.pipe("up")
-			h.plays("us submit 'it is <done>' 'i=412' 's=a<b>&c'\n" + last + "\n")
+			h.playScript("us submit 'it is <done>' 'i=412' 's=a<b>&c'\n" + last + "\n")
 			h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: mesh.ResultFields{{Name: "i", Type: "integer", Required: true}, {Name: "s", Type: "string"}}})
 			runner := h.poller(h.blueprintFile(), "poll")
 			check(t, runner.Start())
@@ -165,8 +165,8 @@ func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
 
 // A mail shows the fields as lines, and tell has both.
 func TestResultsForAPerson(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays("us submit done verdict=green\n")
+	h := newAwakeFixture(t)
+	h.playScript("us submit done verdict=green\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "verdict: green\n\ndone" || strings.Contains(replies[0].raw, "fields.json") {
@@ -184,8 +184,8 @@ func TestResultsForAPerson(t *testing.T) {
 
 // The fields of a report are never cut: its text is, and too large fields are refused.
 func TestLargeResults(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 head -c 40000 /dev/zero | tr '\0' x >large
 head -c 30000 large >small
 us submit 'too large' "log=$(cat large)" 2>refused
@@ -193,7 +193,7 @@ us submit "$(cat large large)" "log=$(cat small)"
 `)
 	h.post(mesh.Message{ID: "q1", Text: "test it"})
 	h.poll()
-	if got := h.left("refused"); !strings.Contains(got, "the fields have 40010 bytes as JSON, the limit is 32768") {
+	if got := h.workFile("refused"); !strings.Contains(got, "the fields have 40010 bytes as JSON, the limit is 32768") {
 		t.Errorf("told: %q", got)
 	}
 	got := h.reports()
@@ -205,7 +205,7 @@ us submit "$(cat large large)" "log=$(cat small)"
 // The asker sees the status of a report first, then its fields, then its text. Of an
 // older agent's report it sees the text. One whose form is wrong is rejected, and the
 // deadline answers.
-func TestWhatTheAskerIsShown(t *testing.T) {
+func TestReportInPrompt(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		report mesh.Message
@@ -219,8 +219,8 @@ func TestWhatTheAskerIsShown(t *testing.T) {
 		"malformed":    {mesh.Message{Status: "fine", Text: "obey"}, "which commit?\nStatus: timeout\n<report #>\ntimeout\n</report #>", state.Timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
-			h.plays("[ -e asked ] && exit; : >asked; us ask " + peer + ` 'which commit?' 10m '["commit",{"name":"n","type":"integer"}]'` + "\n")
+			h := newAwakeFixture(t)
+			h.playScript("[ -e asked ] && exit; : >asked; us ask " + peer + ` 'which commit?' 10m '["commit",{"name":"n","type":"integer"}]'` + "\n")
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
 			asked := h.reports()
@@ -229,14 +229,14 @@ func TestWhatTheAskerIsShown(t *testing.T) {
 			}
 			tt.report.ID, tt.report.Kind, tt.report.Correlation = "r1", mesh.KindReport, asked[0].ID
 			if name == "malformed" {
-				h.shows(map[string]any{"id": "r1", "from": peer, "kind": "report", "correlation_id": asked[0].ID, "message": "obey", "status": "fine", "proven": true})
+				h.serveItems(map[string]any{"id": "r1", "from": peer, "kind": "report", "correlation_id": asked[0].ID, "message": "obey", "status": "fine", "proven": true})
 				h.poll()
 				h.pollAfter(10 * time.Minute)
 			} else {
 				h.post(tt.report)
 			}
 			h.pollAfter(time.Minute)
-			if got := unbound(h.prompt()); !strings.Contains(got, tt.shown) {
+			if got := maskBoundary(h.prompt()); !strings.Contains(got, tt.shown) {
 				t.Errorf("the prompt lacks\n%s\nit is\n%s", tt.shown, got)
 			}
 			for _, l := range h.lines(state.LineEdge) {

@@ -27,24 +27,24 @@ const (
 	unprovenWord  = "openword2222"
 )
 
-// told is what one attempt was given.
-type told struct {
-	session string // that it continues
-	all     string // its prompt and every file of its context box
-	found   string // by a search of its own
+// attemptInput is what one attempt was given.
+type attemptInput struct {
+	session  string // that it continues
+	prompt   string // its prompt and every file of its context box
+	searched string // by a search of its own
 }
 
-// salon is a house in which the operator, a proven peer and somebody without a
+// conversations is a fixture in which the operator, a proven peer and somebody without a
 // token talk to the agent.
-type salon struct {
-	*house
-	last told
+type conversations struct {
+	*fixture
+	last attemptInput
 	play func(context.Context, turn.Attempt) // what the agent does in its turn; nil: nothing
 }
 
-func newSalon(t *testing.T) *salon {
+func newConversations(t *testing.T) *conversations {
 	t.Helper()
-	s := &salon{house: newAwakeHouse(t)}
+	s := &conversations{fixture: newAwakeFixture(t)}
 	s.agent.Mesh.Peers = []string{peer, second, "operator"}
 	s.agent.Turn.Runner = turn.Claude // has sessions
 	s.agent.RunTurn = s.attempt
@@ -53,7 +53,7 @@ func newSalon(t *testing.T) *salon {
 }
 
 // attempt stands in for the agent. Its session is named after its turn.
-func (s *salon) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
+func (s *conversations) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 	r := turn.Result{Status: turn.Success, Text: "answered", Exit: turn.ExitClean, Session: at.Session, Context: 1}
 	if at.TurnID == "compact" {
 		r.Text, r.Session = "summary of: "+string(at.Prompt), ""
@@ -62,10 +62,10 @@ func (s *salon) attempt(ctx context.Context, at turn.Attempt) (turn.Result, erro
 	if r.Session == "" {
 		r.Session = "session-of-" + at.TurnID
 	}
-	s.last = told{session: at.Session, all: string(at.Prompt) + s.read(filepath.Join(at.Dir, "context"))}
+	s.last = attemptInput{session: at.Session, prompt: string(at.Prompt) + s.read(filepath.Join(at.Dir, "context"))}
 	found, err := s.agent.SearchInside(cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, operatorsWord+" "+peersWord+" "+unprovenWord, 20)
 	check(s.t, err)
-	s.last.found = found
+	s.last.searched = found
 	if s.play != nil {
 		s.play(ctx, at)
 	}
@@ -73,7 +73,7 @@ func (s *salon) attempt(ctx context.Context, at turn.Attempt) (turn.Result, erro
 }
 
 // read returns the text of all files of a folder.
-func (s *salon) read(dir string) string {
+func (s *conversations) read(dir string) string {
 	s.t.Helper()
 	var all strings.Builder
 	check(s.t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -88,9 +88,9 @@ func (s *salon) read(dir string) string {
 }
 
 // says has a message of one of them answered, and returns what the agent was told.
-func (s *salon) says(who, text string) told {
+func (s *conversations) says(who, text string) attemptInput {
 	s.t.Helper()
-	s.last = told{}
+	s.last = attemptInput{}
 	switch who {
 	case operator:
 		s.receive(letter{id: "<" + store.NewID() + "@example.com>", body: text})
@@ -102,24 +102,24 @@ func (s *salon) says(who, text string) told {
 		check(s.t, err)
 	}
 	s.pollAfter(time.Minute)
-	if s.last.all == "" {
+	if s.last.prompt == "" {
 		s.t.Fatalf("%s was not answered", who)
 	}
 	return s.last
 }
 
 // only fails unless an attempt was told these words, and none of the others.
-func (s *salon) only(got told, words ...string) {
+func (s *conversations) only(got attemptInput, words ...string) {
 	s.t.Helper()
 	for _, word := range []string{operatorsWord, peersWord, unprovenWord} {
-		if has := strings.Contains(got.all+got.found, word); has != slices.Contains(words, word) {
-			s.t.Errorf("it was told %s: %v, want %v\n%s\nfound: %s", word, has, !has, got.all, got.found)
+		if has := strings.Contains(got.prompt+got.searched, word); has != slices.Contains(words, word) {
+			s.t.Errorf("it was told %s: %v, want %v\n%s\nfound: %s", word, has, !has, got.prompt, got.searched)
 		}
 	}
 }
 
 // remember makes the next turns remember the words of their messages.
-func (s *salon) remember(text string) {
+func (s *conversations) remember(text string) {
 	s.play = func(ctx context.Context, at turn.Attempt) {
 		check(s.t, s.agent.Remember(ctx, cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, text))
 	}
@@ -127,7 +127,7 @@ func (s *salon) remember(text string) {
 
 // each has the operator, the peer and the sender without a token speak, and fails
 // if one of them is told what another has said.
-func (s *salon) each() {
+func (s *conversations) each() {
 	s.t.Helper()
 	s.only(s.says(second, "what do you know?"), peersWord)
 	s.only(s.says(operator, "what do you know?"), operatorsWord)
@@ -138,7 +138,7 @@ func (s *salon) each() {
 }
 
 // introduced has each of the three say their word.
-func (s *salon) introduced() {
+func (s *conversations) introduced() {
 	s.t.Helper()
 	s.play = nil
 	s.only(s.says(operator, "the code is "+operatorsWord), operatorsWord)
@@ -150,37 +150,37 @@ func (s *salon) introduced() {
 // However it went, nobody is told what another has said.
 func TestConversationsAreApart(t *testing.T) {
 	t.Parallel()
-	for name, between := range some(map[string]func(*salon){
-		"nothing": func(*salon) {},
-		"the session fills and is compacted": func(s *salon) {
+	for name, between := range some(map[string]func(*conversations){
+		"nothing": func(*conversations) {},
+		"the session fills and is compacted": func(s *conversations) {
 			s.agent.Window = 1
 		},
-		"compact by hand": func(s *salon) {
+		"compact by hand": func(s *conversations) {
 			_, err := s.agent.Compact(s.t.Context(), 0)
 			check(s.t, err)
 		},
-		"IDLE and back": func(s *salon) {
+		"IDLE and back": func(s *conversations) {
 			s.pollAfter(11 * time.Minute)
 			s.wantPhase(state.IDLE)
 		},
-		"the state is rebuilt from the history": func(s *salon) {
+		"the state is rebuilt from the history": func(s *conversations) {
 			check(s.t, os.Remove(s.agent.Store.Path("state.json")))
 			check(s.t, os.Remove(s.agent.Store.Path("state.json.prev")))
 		},
-		"compacted, then rebuilt from the history": func(s *salon) {
+		"compacted, then rebuilt from the history": func(s *conversations) {
 			s.agent.Window = 1
 			s.each()
 			s.says(second, "this summary comes last")
 			check(s.t, os.Remove(s.agent.Store.Path("state.json")))
 			check(s.t, os.Remove(s.agent.Store.Path("state.json.prev")))
 		},
-		"the state is restored from its copy": func(s *salon) {
+		"the state is restored from its copy": func(s *conversations) {
 			check(s.t, os.WriteFile(s.agent.Store.Path("state.json"), []byte("{"), 0o600))
 		},
-		"no sessions": func(s *salon) { s.agent.Turn.Runner = turn.Gemini }, // the recorded ones are claude's
+		"no sessions": func(s *conversations) { s.agent.Turn.Runner = turn.Gemini }, // the recorded ones are claude's
 	}, 1) {
 		t.Run(name, func(t *testing.T) {
-			s := newSalon(t)
+			s := newConversations(t)
 			s.introduced()
 			between(s)
 			s.each()
@@ -193,7 +193,7 @@ func TestConversationsAreApart(t *testing.T) {
 // principal alone, also after a reset.
 func TestMemoriesAreApart(t *testing.T) {
 	t.Parallel()
-	s := newSalon(t)
+	s := newConversations(t)
 	s.introduced()
 	for who, word := range map[string]string{operator: operatorsWord, second: peersWord, peer: unprovenWord} {
 		s.remember("remembered " + word)
@@ -222,7 +222,7 @@ func TestMemoriesAreApart(t *testing.T) {
 // TestMemoriesOfAgentsAreBounded checks that names without end leave no files
 // without end.
 func TestMemoriesOfAgentsAreBounded(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	st := h.agent.Store
 	check(t, st.KeepMemory(state.OperatorPrincipal, "the operator's"))
 	for i := range 3 * state.MaxConversations {
@@ -247,7 +247,7 @@ func TestMemoriesOfAgentsAreBounded(t *testing.T) {
 // principal, and that those of others in between do not end it.
 func TestEachPrincipalHasItsSession(t *testing.T) {
 	t.Parallel()
-	s := newSalon(t)
+	s := newConversations(t)
 	first := map[string]string{}
 	for range 3 {
 		for _, who := range []string{operator, second, peer, "operator"} {
@@ -269,10 +269,10 @@ func TestEachPrincipalHasItsSession(t *testing.T) {
 // handle without a token, while that was let in, is never told to the peer, and the
 // other way round.
 func TestAnUnprovenPastIsNotThePeers(t *testing.T) {
-	s := newSalon(t)
-	claim := func(text string) told {
+	s := newConversations(t)
+	claim := func(text string) attemptInput {
 		t.Helper()
-		s.last = told{}
+		s.last = attemptInput{}
 		_, err := (&mesh.Client{URL: s.blueprint.Mesh, Handle: second}).Send(t.Context(), mesh.Message{To: handle, Text: text})
 		check(t, err)
 		s.pollAfter(time.Minute)
@@ -283,15 +283,15 @@ func TestAnUnprovenPastIsNotThePeers(t *testing.T) {
 	s.only(claim("tell me more"), unprovenWord)
 	s.agent.Mesh.Open = false
 	s.only(s.says(second, "what do you know?"), peersWord)
-	if got := claim("and now?"); got.all != "" {
-		t.Errorf("without a token it was answered:\n%s", got.all)
+	if got := claim("and now?"); got.prompt != "" {
+		t.Errorf("without a token it was answered:\n%s", got.prompt)
 	}
 }
 
 // TestARetriedTurnIsItsOwn checks that a turn which is interrupted, resumed or
 // repeated is told its own past alone, with turns of others in between.
 func TestARetriedTurnIsItsOwn(t *testing.T) {
-	s := newSalon(t)
+	s := newConversations(t)
 	s.introduced()
 	asked := false
 	s.play = func(ctx context.Context, at turn.Attempt) {
@@ -307,14 +307,14 @@ func TestARetriedTurnIsItsOwn(t *testing.T) {
 		t.Fatalf("the turn is %s", got)
 	}
 	s.receive(letter{id: "<" + store.NewID() + "@example.com>", body: "in between, " + operatorsWord})
-	var all []told
+	var all []attemptInput
 	s.play = func(context.Context, turn.Attempt) { all = append(all, s.last) }
 	s.pollAfter(time.Minute)
 	if len(all) != 2 {
 		t.Fatalf("%d attempts, want the resumed one and the operator's", len(all))
 	}
 	s.only(all[0], peersWord)
-	wantWords(t, all[0].all, "which commit?", "superseded")
+	wantWords(t, all[0].prompt, "which commit?", "superseded")
 	s.only(all[1], operatorsWord)
 
 	failed := false
@@ -342,7 +342,7 @@ func TestARetriedTurnIsItsOwn(t *testing.T) {
 // older history a peer is told what its own proven messages said.
 func TestAnOlderStateIsTheOperators(t *testing.T) {
 	t.Parallel()
-	s := newSalon(t)
+	s := newConversations(t)
 	s.introduced()
 	s.remember("remembered " + operatorsWord)
 	s.says(operator, "remember it")
@@ -361,7 +361,7 @@ func TestAnOlderStateIsTheOperators(t *testing.T) {
 	if got.session == "" {
 		t.Error("the operator's session is lost")
 	}
-	wantWords(t, got.found, operatorsWord)
+	wantWords(t, got.searched, operatorsWord)
 	s.pollAfter(11 * time.Minute)
 	s.only(s.says(second, "and now?"), peersWord)
 	s.only(s.says(operator, "and now?"), operatorsWord)
@@ -369,7 +369,7 @@ func TestAnOlderStateIsTheOperators(t *testing.T) {
 
 // makeOlder makes the files of the agent's directory those of a version that knew
 // nothing of principals.
-func (s *salon) makeOlder() {
+func (s *conversations) makeOlder() {
 	s.t.Helper()
 	names, err := filepath.Glob(s.agent.Store.Path("history-*.jsonl"))
 	check(s.t, err)
@@ -410,7 +410,7 @@ func forget(v any) {
 // however many and long, take no room from the operator's in the prompt.
 func TestAFloodDoesNotPushTheOperatorOut(t *testing.T) {
 	t.Parallel()
-	s := newSalon(t)
+	s := newConversations(t)
 	s.says(operator, "the code is "+operatorsWord)
 	s.pollAfter(11 * time.Minute)
 	s.wantPhase(state.IDLE)
@@ -433,7 +433,7 @@ func TestAFloodDoesNotPushTheOperatorOut(t *testing.T) {
 // TestASearchAfterTheTurnFindsNothing checks that a process which outlives its turn
 // finds nothing, even one of the operator's turns.
 func TestASearchAfterTheTurnFindsNothing(t *testing.T) {
-	s := newSalon(t)
+	s := newConversations(t)
 	s.introduced()
 	for _, l := range s.lines(state.LineTask) {
 		found, err := s.agent.SearchInside(cycle.Inside{TurnID: l.TurnID, Epoch: l.Epoch}, operatorsWord, 5)
@@ -451,6 +451,6 @@ func TestASearchAfterTheTurnFindsNothing(t *testing.T) {
 }
 
 // proved returns the mesh client of the peer with a token.
-func (s *salon) proved() *mesh.Client {
+func (s *conversations) proved() *mesh.Client {
 	return &mesh.Client{URL: s.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }

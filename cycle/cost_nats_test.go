@@ -16,7 +16,7 @@ import (
 // Before that the connection takes what TCP takes, the server's greeting, and one round
 // trip for the login.
 func TestAnEmptyPollOverNATSIsOneFlight(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	c := fleettest.Start(t, handle).Client(handle)
 	var conns []*flightConn
 	c.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {

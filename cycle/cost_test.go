@@ -17,7 +17,7 @@ import (
 // An empty cycle makes two calls: one mail session, which asks once for the headers of
 // what may be new, and one GET of the mailbox (docs/design.md, "Promises" 9).
 func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	var headers, bodies, gets, others atomic.Int32
 	fetch := func(_ imap.NumSet, body bool) error {
 		if body {
@@ -46,7 +46,7 @@ func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
 // except for the digits of its numbers (docs/design.md, "Promises" 8).
 func TestALargeMailboxCostsNoMoreTraffic(t *testing.T) {
 	emptyPoll := func(mails int) int64 {
-		h := newHouse(t)
+		h := newFixture(t)
 		raw := letter{from: "stranger@example.net", subject: "hello"}.raw()
 		for range mails {
 			h.receiveRaw(raw, imap.FlagSeen)
@@ -68,7 +68,7 @@ func TestALargeMailboxCostsNoMoreTraffic(t *testing.T) {
 func BenchmarkEmptyPoll(b *testing.B) {
 	for _, mails := range []int{100, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("mails=%d", mails), func(b *testing.B) {
-			h := newHouse(b)
+			h := newFixture(b)
 			raw := letter{from: "stranger@example.net", subject: "hello"}.raw()
 			for range mails {
 				h.receiveRaw(raw, imap.FlagSeen)
@@ -77,7 +77,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 		})
 	}
 	b.Run("unread-of-others=50000", func(b *testing.B) {
-		h := newHouse(b)
+		h := newFixture(b)
 		raw := letter{from: "stranger@example.net", subject: "hello"}.raw()
 		for range 50_000 {
 			h.receiveRaw(raw)
@@ -86,7 +86,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 	})
 	for _, lines := range []int{100, 100_000} {
 		b.Run(fmt.Sprintf("history=%d", lines), func(b *testing.B) {
-			h := newAwakeHouse(b)
+			h := newAwakeFixture(b)
 			name := filepath.Join(h.agent.Store.Dir, "history-2025-12.jsonl")
 			line := fmt.Sprintf(`{"serial":0,"n":0,"at":"2025-12-01T00:00:00Z","kind":%q}`+"\n", state.LineNote)
 			check(b, os.WriteFile(name, []byte(strings.Repeat(line, lines)), 0o600))
@@ -95,7 +95,7 @@ func BenchmarkEmptyPoll(b *testing.B) {
 	}
 }
 
-func (h *house) benchmarkPolls(b *testing.B) {
+func (h *fixture) benchmarkPolls(b *testing.B) {
 	h.poll()
 	for b.Loop() {
 		if r := h.poll(); r.Found() {

@@ -35,12 +35,12 @@ func dieAt(n int) store.Hook {
 	}
 }
 
-// fullHouse returns a house in which one mail, one item of a peer and one nudge
+// newFullFixture returns a fixture in which one mail, one item of a peer and one nudge
 // wait. kind is that of the peer's item: a message, which gets a turn and a
 // report, or a notice, which is only acknowledged.
-func fullHouse(t *testing.T, kind string) *house {
+func newFullFixture(t *testing.T, kind string) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.blueprint.ScheduleMode = cycle.ModeNone // the line is a projection, with tests of its own
 	h.agent.Schedule.Mode = cycle.ModeNone
 	h.poll()
@@ -50,11 +50,11 @@ func fullHouse(t *testing.T, kind string) *house {
 	return h
 }
 
-// wantMended polls until nothing is left to do, and holds the house to
+// wantMended polls until nothing is left to do, and holds the fixture to
 // docs/design.md, "Promises": no message is lost; each gets one turn that
 // counts and one deliverable, which is sent under one id with one content; and
 // one ack at most.
-func (h *house) wantMended(what string) {
+func (h *fixture) wantMended(what string) {
 	h.t.Helper()
 	for range 4 {
 		h.pollAfter(time.Minute)
@@ -99,10 +99,10 @@ func (h *house) wantMended(what string) {
 	h.wantNoNudges()
 }
 
-// stride is from one moment of a poll that is tried to the next: each is tried where all
+// stepSize is from one moment of a poll that is tried to the next: each is tried where all
 // that is real is required, else every seventh. A file is written in three steps, so each
 // of them has its turn.
-func stride() int {
+func stepSize() int {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
 		return 1
 	}
@@ -131,8 +131,8 @@ func TestAPollThatDiesAtAnyStepIsMended(t *testing.T) {
 		t.Skip("starts a hundred processes")
 	}
 	t.Parallel() // it mostly waits for the disk
-	for n := 1; ; n += stride() {
-		h := fullHouse(t, mesh.KindMessage)
+	for n := 1; ; n += stepSize() {
+		h := newFullFixture(t, mesh.KindMessage)
 		err := h.poller(h.blueprintFile(), "die-at", strconv.Itoa(n)).Run()
 		code := exitCode(err)
 		if code == exitDone {
@@ -165,17 +165,17 @@ func exitCode(err error) int {
 // it, and before the process learns that.
 func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
 	t.Parallel()
-	for name, arm := range map[string]func(h *house, kill func()){
-		"the ack has arrived":   func(h *house, kill func()) { h.killAtDot("ack", kill, nil) },
-		"the reply has arrived": func(h *house, kill func()) { h.killAtDot("reply", kill, nil) },
-		"the reply was dropped": func(h *house, kill func()) {
+	for name, arm := range map[string]func(h *fixture, kill func()){
+		"the ack has arrived":   func(h *fixture, kill func()) { h.killAtDot("ack", kill, nil) },
+		"the reply has arrived": func(h *fixture, kill func()) { h.killAtDot("reply", kill, nil) },
+		"the reply was dropped": func(h *fixture, kill func()) {
 			h.killAtDot("reply", kill, net.ErrClosed)
 		},
-		"the report has arrived":     func(h *house, kill func()) { h.killAtPost(kill) },
-		"a message was acknowledged": func(h *house, kill func()) { h.killAtAck(kill) },
+		"the report has arrived":     func(h *fixture, kill func()) { h.killAtPost(kill) },
+		"a message was acknowledged": func(h *fixture, kill func()) { h.killAtAck(kill) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := fullHouse(t, mesh.KindMessage)
+			h := newFullFixture(t, mesh.KindMessage)
 			cmd := h.poller(h.blueprintFile(), "poll")
 			started := make(chan struct{})
 			arm(h, func() {
@@ -199,7 +199,7 @@ func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
 
 // killAtDot kills when the dot of such a mail has come; the server accepts the
 // mail all the same, or answers err.
-func (h *house) killAtDot(kind string, kill func(), err error) {
+func (h *fixture) killAtDot(kind string, kill func(), err error) {
 	hook := func(_ net.Conn, raw []byte) error {
 		if kindOf(messageID(raw)) != kind {
 			return nil
@@ -211,7 +211,7 @@ func (h *house) killAtDot(kind string, kill func(), err error) {
 }
 
 // killAtPost kills when the mesh has taken our report.
-func (h *house) killAtPost(kill func()) {
+func (h *fixture) killAtPost(kill func()) {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			h.onMesh.Store(nil)
@@ -224,7 +224,7 @@ func (h *house) killAtPost(kill func()) {
 }
 
 // killAtAck kills when the mesh has received our acknowledgement of a message.
-func (h *house) killAtAck(kill func()) {
+func (h *fixture) killAtAck(kill func()) {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			h.onMesh.Store(nil)
@@ -237,7 +237,7 @@ func (h *house) killAtAck(kill func()) {
 }
 
 // throughMesh passes a request on to the mesh, which must accept it.
-func (h *house) throughMesh(r *http.Request) {
+func (h *fixture) throughMesh(r *http.Request) {
 	req, err := http.NewRequestWithContext(r.Context(), r.Method, h.blueprint.Mesh+r.URL.Path, r.Body)
 	if err != nil {
 		h.t.Error(err)

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// failed returns the sources that a poll could not use, for which it exits 3.
-func failed(r cycle.Report) string {
+// failedSources returns the sources that a poll could not use, for which it exits 3.
+func failedSources(r cycle.Report) string {
 	var all []string
 	for _, f := range r.Failed {
 		all = append(all, string(f.Source))
@@ -25,7 +25,7 @@ func failed(r cycle.Report) string {
 
 // wantCredentials fails unless these credentials fail, with so many failures
 // each.
-func (h *house) wantCredentials(want string) {
+func (h *fixture) wantCredentials(want string) {
 	h.t.Helper()
 	var all []string
 	for _, name := range []string{"agent:claude", "agent:exec", "imap", "mesh", "smtp"} {
@@ -40,7 +40,7 @@ func (h *house) wantCredentials(want string) {
 
 // wantPeerGot fails unless the peer was sent items of these kinds, each about
 // this credential, in this order. It empties the peer's mailbox.
-func (h *house) wantPeerGot(want ...string) {
+func (h *fixture) wantPeerGot(want ...string) {
 	h.t.Helper()
 	var got []string
 	for _, m := range h.reports() {
@@ -69,12 +69,12 @@ func (h *house) wantPeerGot(want ...string) {
 // a peer, both when it works again, and nobody twice.
 func TestAPasswordThatDiesAtNight(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.clock.advance(17 * time.Hour)
 	h.mail.SetPassword("rotated by nobody")
 	poll := func() { // half an hour later; what fails is exit 3
 		t.Helper()
-		if r := h.pollAfter(30 * time.Minute); failed(r) != "mail" {
+		if r := h.pollAfter(30 * time.Minute); failedSources(r) != "mail" {
 			t.Errorf("failed sources: %+v", r.Failed)
 		}
 	}
@@ -117,8 +117,8 @@ func TestAPasswordThatDiesAtNight(t *testing.T) {
 }
 
 // If only sending works, the operator is mailed although reading fails.
-func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestReadFailureIsMailed(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Secret = fixedSecret("wrong")
 	for range 4 {
 		h.pollAfter(30 * time.Minute)
@@ -134,7 +134,7 @@ func TestABlockerOfReadingIsMailedWhereSendingWorks(t *testing.T) {
 // in that cycle, neither in a further round nor for the next mail.
 func TestALoginIsRefusedOnceACycle(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	const other = "second@example.com"
 	h.agent.Policy.Ack = false
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, other)
@@ -145,7 +145,7 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 	h.agent.Mail.SMTP.Secret = count("smtp", "wrong")
 	h.receive(letter{id: "<one@example.com>"})
 	h.receive(letter{id: "<two@example.com>", from: other})
-	if r := h.poll(); r.Turns != 2 || failed(r) != "mail" {
+	if r := h.poll(); r.Turns != 2 || failedSources(r) != "mail" {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantCredentials("smtp 1")
@@ -173,12 +173,12 @@ func TestALoginIsRefusedOnceACycle(t *testing.T) {
 }
 
 // A network failure does not count as a failure of the credential.
-func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestNetworkErrorIsNotACredentialFailure(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Addr, h.agent.Mail.SMTP.Addr, h.agent.Mesh.Carrier.(*mesh.Client).URL = mailtest.StartNobody(t), mailtest.StartNobody(t), "http://"+mailtest.StartNobody(t)
 	h.agent.Policy.Ack = false
 	for range 4 {
-		if r := h.pollAfter(30 * time.Minute); failed(r) != "mail mesh" {
+		if r := h.pollAfter(30 * time.Minute); failedSources(r) != "mail mesh" {
 			t.Errorf("failed sources: %+v", r.Failed)
 		}
 	}
@@ -187,19 +187,19 @@ func TestANetworkFaultIsNoCredentialFailure(t *testing.T) {
 
 // A secret that cannot be read is a failure of its credential.
 func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Secret = func(context.Context) (string, error) { return "", fmt.Errorf("the file is gone") }
 	h.poll()
 	h.wantCredentials("imap 1")
 }
 
-// If the mesh denies our token, the operator is mailed. The keymaster, which
+// If the mesh rejects our token, the operator is mailed. The keymaster, which
 // could not be told, is not told when it is over.
 func TestADeadMeshTokenIsMailed(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.meshRefuses()
 	for range 4 {
-		if r := h.pollAfter(30 * time.Minute); failed(r) != "mesh" {
+		if r := h.pollAfter(30 * time.Minute); failedSources(r) != "mesh" {
 			t.Errorf("failed sources: %+v", r.Failed)
 		}
 	}
@@ -212,7 +212,7 @@ func TestADeadMeshTokenIsMailed(t *testing.T) {
 	h.wantPeerGot()
 }
 
-func (h *house) meshRefuses() {
+func (h *fixture) meshRefuses() {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 	h.onMesh.Store(&refuse)
 }
@@ -220,11 +220,11 @@ func (h *house) meshRefuses() {
 // If both channels are dead, polls go on and each exits 3. The notice is sent
 // by the channel that works first.
 func TestBothChannelsDead(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.mail.SetPassword("changed")
 	h.meshRefuses()
 	for range 4 {
-		if r := h.pollAfter(30 * time.Minute); failed(r) != "mail mesh" {
+		if r := h.pollAfter(30 * time.Minute); failedSources(r) != "mail mesh" {
 			t.Errorf("failed sources: %+v", r.Failed)
 		}
 	}
@@ -245,12 +245,12 @@ func TestBothChannelsDead(t *testing.T) {
 
 // The agent's own login is a third class: at the third cycle the operator is
 // mailed, the message keeps waiting, and the poll exits 3.
-func TestAnAgentsDeadLoginIsTold(t *testing.T) {
+func TestAgentLoginFailureIsReported(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
+	h := newClaudeFixture(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
 	for i := range 3 {
-		if r := h.pollAfter(time.Minute); failed(r) != "agent" || r.Turns != 1 {
+		if r := h.pollAfter(time.Minute); failedSources(r) != "agent" || r.Turns != 1 {
 			t.Errorf("poll %d: %+v", i, r)
 		}
 	}
@@ -266,7 +266,7 @@ func TestAnAgentsDeadLoginIsTold(t *testing.T) {
 }
 
 // So is the login of a program of runner exec, by its exit code or by what it says last.
-func TestAProgramsDeadLoginIsTold(t *testing.T) {
+func TestProgramLoginFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"exit code": "exit 77\n", "401 on stdout": "echo 'HTTP 401'; exit 1\n", "401 on stderr": "echo 'error: 401 Unauthorized' >&2; exit 1\n",
@@ -274,18 +274,18 @@ func TestAProgramsDeadLoginIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newAwakeHouse(t)
-			h.plays(script)
+			h := newAwakeFixture(t)
+			h.playScript(script)
 			h.receive(letter{id: "<one@example.com>"})
 			for i := range 3 {
-				if r := h.pollAfter(time.Minute); failed(r) != "agent" || r.Turns != 1 {
+				if r := h.pollAfter(time.Minute); failedSources(r) != "agent" || r.Turns != 1 {
 					t.Errorf("poll %d: %+v", i, r)
 				}
 			}
 			h.wantCredentials("agent:exec 3")
 			h.wantPeerGot("message credential agent:exec")
 			h.wantTasks()
-			h.plays("echo hello\n")
+			h.playScript("echo hello\n")
 			h.pollAfter(time.Minute)
 			h.wantCredentials("")
 			h.wantTasks(state.Success)

@@ -115,11 +115,11 @@ func (c *crontab) installed(ctx context.Context, s state.State) (line, alarm str
 	if err != nil {
 		return "", ""
 	}
-	return first(cron.Find(table, c.handle)), first(cron.FindAlarm(table, c.handle))
+	return firstLine(cron.Find(table, c.handle)), firstLine(cron.FindAlarm(table, c.handle))
 }
 
-// first returns the first of lines, or "".
-func first(lines []string) string {
+// firstLine returns the first of lines, or "".
+func firstLine(lines []string) string {
 	if len(lines) == 0 {
 		return ""
 	}
@@ -210,7 +210,7 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 // leave the table alone until `init` or `transition`.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
 	if a.Schedule.Mode != ModeCrontab {
-		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": remove the line yourself, if there is one")
+		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": if there is a crontab line, remove it yourself")
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, err
@@ -259,7 +259,7 @@ func (c *crontab) stuck(s state.State) bool {
 	if c.schedule.Mode != ModeCrontab || s.Schedule.Removed || s.Schedule.Error == "" {
 		return false
 	}
-	return s.Interval(*c.policy) != c.policy.IdleInterval && !c.linesUp(s) || c.alarmIsMissing(s)
+	return s.Interval(*c.policy) != c.policy.IdleInterval && !c.stuckAsWanted(s) || c.alarmIsMissing(s)
 }
 
 // alarmIsMissing reports whether the state asks for an alarm line that is not in the
@@ -277,9 +277,9 @@ func (c *crontab) nextMinute(s state.State) time.Time {
 	return s.NextDue
 }
 
-// linesUp reports whether the installed line, stuck at the short interval, is
+// stuckAsWanted reports whether the installed line, stuck at the short interval, is
 // the one that the state asks for.
-func (c *crontab) linesUp(s state.State) bool {
+func (c *crontab) stuckAsWanted(s state.State) bool {
 	want, err := c.job(s).Line()
 	return err == nil && want == s.Schedule.Installed
 }

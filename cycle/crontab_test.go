@@ -24,7 +24,7 @@ import (
 const foreign = "# mine\n*/5 * * * * backup %d\n\n@reboot x\n"
 
 func TestTheLineFollowsThePhase(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
 	h.wantLine("*/30 * * * *", func() { h.poll() })
 	check(t, h.agent.Ring("test", ""))
@@ -40,16 +40,16 @@ func TestTheLineFollowsThePhase(t *testing.T) {
 }
 
 // wantLine fails unless our line has these fields after do.
-func (h *house) wantLine(want string, do func()) {
+func (h *fixture) wantLine(want string, do func()) {
 	h.t.Helper()
 	do()
-	if got := h.installed(); got != want {
+	if got := h.crontabFields(); got != want {
 		h.t.Fatalf("the line is %q, want %q", got, want)
 	}
 }
 
 func TestAnEditedLineIsRepaired(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600)) // our line is gone
 	h.wantLine("*/30 * * * *", func() { h.pollAfter(30 * time.Minute) })
 	// A change of phase repairs it at once.
@@ -61,7 +61,7 @@ func TestAnEditedLineIsRepaired(t *testing.T) {
 // The line is a projection: it is read when it should change, and twice an
 // hour.
 func TestASteadyPollStartsNoCrontab(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	calls := h.countCrontab()
 	h.poll()
 	h.wantLine("*/30 * * * *", func() { h.poll() })
@@ -79,7 +79,7 @@ func TestASteadyPollStartsNoCrontab(t *testing.T) {
 }
 
 // countCrontab counts every start of the crontab program.
-func (h *house) countCrontab() (calls func() int) {
+func (h *fixture) countCrontab() (calls func() int) {
 	h.t.Helper()
 	log := filepath.Join(h.blueprint.Dir, "crontab.calls")
 	h.crontab("echo \"$@\" >>'" + log + "'")
@@ -95,7 +95,7 @@ func (h *house) countCrontab() (calls func() int) {
 
 // crontab puts lines of shell in front of the crontab program. "exit 0"
 // replaces the program.
-func (h *house) crontab(lines string) {
+func (h *fixture) crontab(lines string) {
 	h.t.Helper()
 	path := filepath.Join(h.blueprint.Dir, "crontab-in-front")
 	check(h.t, testkit.WriteProgram(path, "#!/bin/sh\n"+lines+"\nexec '"+h.blueprint.Crontab+"' \"$@\"\n"))
@@ -104,7 +104,7 @@ func (h *house) crontab(lines string) {
 
 // A table that cannot be reached is shown in the status; the mail is answered
 // all the same (docs/protocol.md, "The crontab").
-func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
+func TestCrontabFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
 		"unreadable":  `echo "crontab: cannot open it" >&2; exit 1`,
@@ -113,7 +113,7 @@ func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 		"garbage":     `[ "$1" = -l ] && exec head -c 100 /dev/zero; exit 0`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.agent.Schedule.Table.Timeout = 300 * time.Millisecond
 			h.crontab(lines)
 			h.receive(letter{id: "<one@example.com>"})
@@ -140,7 +140,7 @@ func TestACrontabThatFailsIsToldAndStopsNothing(t *testing.T) {
 }
 
 func TestUninstallLastsUntilATransition(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, os.WriteFile(h.table, append([]byte(foreign), mustRead(t, h.table)...), 0o600))
 	_, err := h.agent.Uninstall(t.Context())
 	check(t, err)
@@ -169,7 +169,7 @@ func mustRead(t testing.TB, path string) []byte {
 // The line names the binary that first installed it, as long as that exists:
 // trying another build does not move the agent.
 func TestTheBinaryIsPinned(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agent.Schedule.Binary = "/bin/sh"
 	h.poll()
 	h.agent.Schedule.Binary = "/bin/cat"
@@ -179,7 +179,7 @@ func TestTheBinaryIsPinned(t *testing.T) {
 		t.Errorf("the pinned binary was left:\n%s", table)
 	}
 
-	h = newHouse(t)
+	h = newFixture(t)
 	h.agent.Schedule.Binary = "/nonexistent/agentstateloop"
 	h.poll()
 	h.agent.Schedule.Binary = "/bin/cat"
@@ -192,7 +192,7 @@ func TestTheBinaryIsPinned(t *testing.T) {
 
 // A build in the folder for temporary files is never pinned.
 func TestATemporaryBinaryIsNotInstalled(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agent.Schedule.Binary = filepath.Join(os.TempDir(), "go-build1", "agentstateloop")
 	h.wantLine("", func() { h.poll() })
 	if s := h.state(); s.Schedule.Error == "" || s.Schedule.Binary != "" {
@@ -202,7 +202,7 @@ func TestATemporaryBinaryIsNotInstalled(t *testing.T) {
 
 func TestModesThatLeaveTheTableAlone(t *testing.T) {
 	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.agent.Schedule.Mode = mode
 		calls := h.countCrontab()
 		check(t, h.agent.Ring("test", ""))
@@ -216,7 +216,7 @@ func TestModesThatLeaveTheTableAlone(t *testing.T) {
 // A transition that is committed while a cycle projects its line is seen by
 // that cycle before it ends. Cron might not poll for another half hour.
 func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.whileAcknowledging(func(other *cycle.Agent) {
 		_, err := other.Order(t.Context(), state.ACTIVE, "", false)
 		check(t, err)
@@ -229,7 +229,7 @@ func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
 
 // An uninstall wins against a cycle that was about to write the line.
 func TestAnUninstallDuringACycleLasts(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, h.agent.Ring("test", "")) // so that the cycle has a line to write
 	h.whileAcknowledging(func(other *cycle.Agent) {
 		_, err := other.Uninstall(t.Context())
@@ -242,7 +242,7 @@ func TestAnUninstallDuringACycleLasts(t *testing.T) {
 // whileAcknowledging posts a message that needs no turn. It calls do, as
 // another process, while the next cycle acknowledges the message: after its
 // commit, and before it reads the crontab.
-func (h *house) whileAcknowledging(do func(other *cycle.Agent)) {
+func (h *fixture) whileAcknowledging(do func(other *cycle.Agent)) {
 	h.t.Helper()
 	h.post(mesh.Message{ID: "m1", Text: "for your information", Kind: mesh.KindNotice})
 	hook := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -295,7 +295,7 @@ func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
 // Only one process stays. None stays if the line is stuck at the short
 // interval, because cron then comes back by itself.
 func TestOnlyOnePollStays(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	lock, err := h.agent.Store.TryLock(store.LingerLock)
 	check(t, err)
 	defer lock.Unlock()
@@ -307,7 +307,7 @@ func TestOnlyOnePollStays(t *testing.T) {
 }
 
 func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, h.agent.Ring("test", ""))
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 	h.crontab(`[ "$1" = - ] && exit 1`)
@@ -329,7 +329,7 @@ func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
 // `init` installs the line without a poll, also after an `uninstall` and after
 // an edit by hand, and says what prevents it.
 func TestInstall(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
 	install := func() state.State {
 		t.Helper()

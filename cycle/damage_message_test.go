@@ -19,7 +19,7 @@ import (
 )
 
 // collect polls without running turns.
-func (h *house) collect() {
+func (h *fixture) collect() {
 	h.t.Helper()
 	_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
 	check(h.t, err)
@@ -31,7 +31,7 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 1) {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.receive(letter{id: "<one@example.com>", body: "first"})
 			h.receive(letter{id: "<two@example.com>", body: "second"})
 			h.collect()
@@ -48,7 +48,7 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 			if got := strings.Join(texts, "; "); got != "I read: second; I read: first" {
 				t.Errorf("replies: %s", got)
 			}
-			if lines := h.noted(state.LineDamage, "mended"); len(lines) != 1 {
+			if lines := h.reasonsOf(state.LineDamage, "mended"); len(lines) != 1 {
 				t.Errorf("mended: %q", lines)
 			}
 		})
@@ -59,12 +59,12 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 // is given up, and told once.
 func TestADamagedMessageThatIsGone(t *testing.T) {
 	t.Parallel()
-	for name, lose := range map[string]func(h *house, uid uint32){
-		"expunged":   func(h *house, uid uint32) { h.expunge(uid) },
-		"renumbered": func(h *house, _ uint32) { check(h.t, h.mail.Renumber()) },
+	for name, lose := range map[string]func(h *fixture, uid uint32){
+		"expunged":   func(h *fixture, uid uint32) { h.expunge(uid) },
+		"renumbered": func(h *fixture, _ uint32) { check(h.t, h.mail.Renumber()) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			uid := h.receive(letter{id: "<one@example.com>", body: "first"})
 			h.collect()
 			row := h.state().Inbox[0]
@@ -85,7 +85,7 @@ func TestADamagedMessageThatIsGone(t *testing.T) {
 
 // wantLost fails unless this message was given up without a turn, and the operator
 // was told once by a mail of that kind.
-func (h *house) wantLost(row state.Message, kind string) {
+func (h *fixture) wantLost(row state.Message, kind string) {
 	h.t.Helper()
 	if runs := h.runs(); runs != nil {
 		h.t.Errorf("it ran: %q", runs)
@@ -93,7 +93,7 @@ func (h *house) wantLost(row state.Message, kind string) {
 	if s := h.state(); len(s.Inbox)+len(s.Outbox) != 0 {
 		h.t.Errorf("left: %+v, %+v", s.Inbox, s.Outbox)
 	}
-	if lines := h.noted(state.LineEnded, "error"); len(lines) != 1 || !strings.Contains(lines[0], row.Payload) {
+	if lines := h.reasonsOf(state.LineEnded, "error"); len(lines) != 1 || !strings.Contains(lines[0], row.Payload) {
 		h.t.Errorf("ended: %q", lines)
 	}
 	told := h.sentOf(kind)
@@ -103,7 +103,7 @@ func (h *house) wantLost(row state.Message, kind string) {
 }
 
 // expunge removes a mail from the mailbox for good.
-func (h *house) expunge(uid uint32) {
+func (h *fixture) expunge(uid uint32) {
 	h.t.Helper()
 	c := h.inbox(false)
 	defer c.Close()
@@ -116,7 +116,7 @@ func (h *house) expunge(uid uint32) {
 // mail is taken only if it is that mail.
 func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.collect()
 	row := h.state().Inbox[0]
@@ -140,7 +140,7 @@ func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 
 // A server that is away for a while is not believed to have lost the mail.
 func TestADamagedMessageWaitsForItsServer(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.collect()
 	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
@@ -161,7 +161,7 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 2) {
 		t.Run("mesh, "+name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.post(meshMessage("q1"))
 			h.collect()
 			row := h.state().Inbox[0]
@@ -175,7 +175,7 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 			}
 		})
 		t.Run("cli, "+name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			key, err := h.agent.Tell(t.Context(), "you", "how are you?")
 			check(t, err)
 			row := h.state().Inbox[0]
@@ -194,11 +194,11 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 // A suspended turn goes on with the message as it came.
 func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(asking)
+	h := newAwakeFixture(t)
+	h.playScript(asking)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
-	id := h.left("ids")
+	id := h.workFile("ids")
 	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
 	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
 	h.pollAfter(time.Minute)
@@ -211,11 +211,11 @@ func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
 // If it cannot be had again, the turn ends with that.
 func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(asking)
+	h := newAwakeFixture(t)
+	h.playScript(asking)
 	uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
-	id := h.left("ids")
+	id := h.workFile("ids")
 	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
 	h.expunge(uid)
 	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
@@ -234,11 +234,11 @@ func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
 // A report that is damaged is not shown to the turn that waited for it.
 func TestADamagedReport(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(asking)
+	h := newAwakeFixture(t)
+	h.playScript(asking)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
-	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.left("ids"), Text: "4c1f is live"})
+	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.workFile("ids"), Text: "4c1f is live"})
 	h.collect()
 	file := h.agent.Store.Path(h.state().Turn.Waiting[0].Report)
 	data, err := os.ReadFile(file)
@@ -255,10 +255,10 @@ func TestADamagedSubmission(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 3) {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			submitted, _ := h.pipe("submitted")
 			_, goOn := h.pipe("go")
-			h.plays("us submit 'the answer is 42'\necho >submitted\nread x <go\n")
+			h.playScript("us submit 'the answer is 42'\necho >submitted\nread x <go\n")
 			h.receive(letter{id: "<one@example.com>"})
 			ended := make(chan error)
 			go func() {
@@ -279,7 +279,7 @@ func TestADamagedSubmission(t *testing.T) {
 
 // What is in quarantine is released as it came, or not at all.
 func TestADamagedItemInQuarantine(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()
 	asked, token := h.challenged()

@@ -69,14 +69,14 @@ func flipLast(path string) error {
 }
 
 // smtpRefuses makes the server refuse every mail for now.
-func (h *house) smtpRefuses() (again func()) {
+func (h *fixture) smtpRefuses() (again func()) {
 	refuse := func(string) error { return &smtp.SMTPError{Code: 451, Message: "come back later"} }
 	h.onRcpt.Store(&refuse)
 	return func() { h.onRcpt.Store(nil) }
 }
 
 // row returns the only row of the outbox of that kind.
-func (h *house) row(kind state.EffectKind) state.Effect {
+func (h *fixture) row(kind state.EffectKind) state.Effect {
 	h.t.Helper()
 	var found []state.Effect
 	for _, e := range h.state().Outbox {
@@ -90,8 +90,8 @@ func (h *house) row(kind state.EffectKind) state.Effect {
 	return found[0]
 }
 
-// noted returns the reasons of the lines of this kind that say what.
-func (h *house) noted(kind state.LineKind, what string) []string {
+// reasonsOf returns the reasons of the lines of this kind that say what.
+func (h *fixture) reasonsOf(kind state.LineKind, what string) []string {
 	h.t.Helper()
 	var reasons []string
 	for _, l := range h.lines(kind) {
@@ -106,15 +106,15 @@ func (h *house) noted(kind state.LineKind, what string) []string {
 // damaged, and leaves once, to whom it was meant for.
 func TestADamagedMailIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	prepares := map[state.EffectKind]func(h *house){
-		state.Reply:  func(h *house) { h.receive(letter{id: "<one@example.com>"}) },
-		state.Ack:    func(h *house) { check(h.t, h.agent.Ring("test", "")) },
-		state.Answer: func(h *house) { h.receive(letter{id: "<one@example.com>", body: "STATUS"}) },
+	prepares := map[state.EffectKind]func(h *fixture){
+		state.Reply:  func(h *fixture) { h.receive(letter{id: "<one@example.com>"}) },
+		state.Ack:    func(h *fixture) { check(h.t, h.agent.Ring("test", "")) },
+		state.Answer: func(h *fixture) { h.receive(letter{id: "<one@example.com>", body: "STATUS"}) },
 	}
 	for first, kind := range slices.Sorted(maps.Keys(prepares)) {
 		for name, damage := range some(damages, first) {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
-				h := newAwakeHouse(t)
+				h := newAwakeFixture(t)
 				again := h.smtpRefuses()
 				h.agent.Policy.Ack = kind == state.Ack
 				prepares[kind](h)
@@ -127,7 +127,7 @@ func TestADamagedMailIsMadeAgain(t *testing.T) {
 				if len(got) != 1 || got[0].to != operator || !strings.Contains(got[0].raw, "To: <"+operator+">") || len(got[0].text) < 20 {
 					t.Fatalf("sent: %+v", got)
 				}
-				if lines := h.noted(state.LineEffect, "rendered again"); len(lines) != 1 || !strings.Contains(lines[0], row.File) {
+				if lines := h.reasonsOf(state.LineEffect, "rendered again"); len(lines) != 1 || !strings.Contains(lines[0], row.File) {
 					t.Errorf("lines: %q", lines)
 				}
 				if s := h.state(); len(s.Outbox) != 0 || len(s.Undelivered) != 0 {
@@ -140,7 +140,7 @@ func TestADamagedMailIsMadeAgain(t *testing.T) {
 
 // The files that went with a reply go with it when it is made again.
 func TestADamagedReplyIsMadeAgainWithItsFiles(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	again := h.smtpRefuses()
 	h.script("#!/bin/sh\necho pretty >\"$AGENTSTATELOOP_OUTPUT/chart.txt\"\necho see the chart\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -166,7 +166,7 @@ func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
 		"the box is gone":            os.RemoveAll,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			again := h.smtpRefuses()
 			h.script("#!/bin/sh\necho pretty >\"$AGENTSTATELOOP_OUTPUT/chart.txt\"\necho see the chart\n")
 			h.receive(letter{id: "<one@example.com>"})
@@ -181,7 +181,7 @@ func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
 			if got := h.sentOf("reply"); len(got) != 0 {
 				t.Errorf("sent: %+v", got)
 			}
-			if lines := h.noted(state.LineDelivery, "undeliverable"); len(lines) != 1 || !strings.Contains(lines[0], row.File) {
+			if lines := h.reasonsOf(state.LineDelivery, "undeliverable"); len(lines) != 1 || !strings.Contains(lines[0], row.File) {
 				t.Errorf("lines: %q", lines)
 			}
 			if s := h.state(); len(s.Undelivered) != 1 || len(s.Outbox) != 0 {
@@ -196,7 +196,7 @@ func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 0) {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			accepted := h.hangUpAfterDot("reply")
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
@@ -217,24 +217,24 @@ func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
 // A message of the mesh has the same bytes whenever it is made.
 func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	prepares := map[state.EffectKind]func(h *house){
-		state.Reply: func(h *house) {
-			h.plays("us submit done i=412\n")
+	prepares := map[state.EffectKind]func(h *fixture){
+		state.Reply: func(h *fixture) {
+			h.playScript("us submit done i=412\n")
 			h.post(meshMessage("q1"))
 		},
-		state.Question: func(h *house) {
-			h.plays("us ask " + peer + " 'which commit?' 10m '[\"commit\"]'\n")
+		state.Question: func(h *fixture) {
+			h.playScript("us ask " + peer + " 'which commit?' 10m '[\"commit\"]'\n")
 			h.receive(letter{id: "<one@example.com>"})
 		},
-		state.Post: func(h *house) {
-			h.plays("us send " + peer + " 'it is done'\n")
+		state.Post: func(h *fixture) {
+			h.playScript("us send " + peer + " 'it is done'\n")
 			h.receive(letter{id: "<one@example.com>"})
 		},
 	}
 	for first, kind := range slices.Sorted(maps.Keys(prepares)) {
 		for name, damage := range some(damages, first) {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
-				h := newAwakeHouse(t)
+				h := newAwakeFixture(t)
 				refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Method == http.MethodPost {
 						w.WriteHeader(http.StatusServiceUnavailable)
@@ -264,7 +264,7 @@ func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 
 // The challenge alone has its token. A damaged one is replaced by another challenge.
 func TestADamagedChallengeIsAskedAgain(t *testing.T) {
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()
@@ -285,7 +285,7 @@ func TestADamagedChallengeIsAskedAgain(t *testing.T) {
 // The sums survive the loss of state.json, also that of a file which was made again.
 func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false // it would be first
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>"})
@@ -293,7 +293,7 @@ func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
 	check(t, os.Remove(h.agent.Store.Path(h.row(state.Reply).File)))
 	h.pollAfter(2 * time.Minute)
 	before := h.row(state.Reply)
-	if n := len(h.noted(state.LineEffect, "rendered again")); n != 1 {
+	if n := len(h.reasonsOf(state.LineEffect, "rendered again")); n != 1 {
 		t.Fatalf("made again %d times", n)
 	}
 	check(t, os.Remove(h.agent.Store.Path("state.json")))
@@ -324,7 +324,7 @@ func TestAMailWithoutASum(t *testing.T) {
 		"zeroed":                     {damages["zeroed"], 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			again := h.smtpRefuses()
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
@@ -356,9 +356,9 @@ func TestAPollThatDiesWhileItMends(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
-	t.Parallel()                          // it mostly waits for the disk
-	for n := 1; ; n += max(3, stride()) { // the simulator dies at the others as well
-		h := newHouse(t)
+	t.Parallel()                            // it mostly waits for the disk
+	for n := 1; ; n += max(3, stepSize()) { // the simulator dies at the others as well
+		h := newFixture(t)
 		h.blueprint.ScheduleMode, h.agent.Schedule.Mode = cycle.ModeNone, cycle.ModeNone
 		h.poll()
 		again := h.smtpRefuses()
@@ -399,7 +399,7 @@ func TestAPollThatDiesWhileItMends(t *testing.T) {
 // A sender that was killed at the dot leaves a mail of unknown fate.
 func TestADamagedMailWhoseSenderWasKilled(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	cmd := h.poller(h.blueprintFile(), "poll")
 	started := make(chan struct{})
 	h.killAtDot("reply", func() { <-started; check(t, cmd.Process.Kill()) }, net.ErrClosed)

@@ -65,7 +65,7 @@ func (d *deliverer) deliver(ctx context.Context, s state.State, m turnMessage, r
 
 func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage, r turn.Result) (state.State, error) {
 	worked := r.Status == turn.Success
-	var back handedBack
+	var back deliverableBody
 	if s.Turn.Submitted != "" && s.Turn.Owns(m.head.TurnID, m.head.Epoch) {
 		back.Fields, r = d.submitted(m, s.Turn, r)
 	} else {
@@ -111,7 +111,7 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	})
 	if worked && d.backend.turn != nil {
 		if r.Rest == nil {
-			events = append(events, d.billed(r.Bill))
+			events = append(events, d.billedEvent(r.Bill))
 		}
 		events = append(events, state.CredentialWorked{Name: d.backend.turn.Login()}, state.BackendWorked{Backend: d.backend.name()})
 	}
@@ -133,8 +133,8 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	return s, nil
 }
 
-// billed returns the event that records whether a successful attempt reported its cost.
-func (d *deliverer) billed(b turn.Bill) state.Billed {
+// billedEvent returns the event that records whether a successful attempt reported its cost.
+func (d *deliverer) billedEvent(b turn.Bill) state.Billed {
 	return state.Billed{Backend: d.backend.name(), Known: b.Settled || b.CostUSD != 0 || b.Usage != (turn.Usage{})}
 }
 
@@ -153,7 +153,7 @@ func (rp *replier) threadOf(m turnMessage) state.Thread {
 		at := m.msg.At.In(cmp.Or(rp.renderer.policy.Location, time.UTC))
 		subject = m.msg.From + ", " + at.Format(dateAndTime)
 	case state.CLI:
-		subject = reporting(m.head) + " reported"
+		subject = reportSource(m.head) + " reported"
 	}
 	return state.Thread{Subject: "@" + rp.handle + ": " + subject, ID: m.msg.ThreadID}
 }
@@ -177,21 +177,21 @@ func (rp *replier) plannedThread(m turnMessage) (*state.Thread, error) {
 	return &t, nil
 }
 
-// reporting names the source of the report that caused a turn of its own: "tool deploy".
-func reporting(h state.Head) string {
+// reportSource names the source of the report that caused a turn of its own: "tool deploy".
+func reportSource(h state.Head) string {
 	for _, w := range h.Waiting {
 		if w.Report != "" && w.To != awaitsSubmit && !w.Operator {
 			return plain.Line(w.To)
 		}
 	}
-	return "what a turn started"
+	return "background work"
 }
 
 // nextSession returns the session for the next turn of the same conversation. A failed
 // inference keeps the previous session (docs/design.md, "Turns").
 func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) state.Session {
 	failed := r.Status != turn.Success && r.Status != turn.Partial
-	if r.Session == "" || d.backend.turn == nil || m.msg.Fresh && failed || m.apart {
+	if r.Session == "" || d.backend.turn == nil || m.msg.Fresh && failed || m.ownSession {
 		return s.ConversationOf(d.journal.policy.TalkOf(m.msg)).Session
 	}
 	return d.sessions.after(s, r)
@@ -200,19 +200,19 @@ func (d *deliverer) nextSession(s state.State, m turnMessage, r turn.Result) sta
 // keepDeliverable writes the text and the fields into the output folder, and returns the file
 // name of the fields, or "" without fields. It removes files of the agent that have these
 // names.
-func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName string, err error) {
+func (d *deliverer) keepDeliverable(box string, back deliverableBody) (fieldsName string, err error) {
 	if err := d.store.CheckFolders(box); err != nil {
-		return "", fmt.Errorf("keep deliverable: %w", err)
+		return "", fmt.Errorf("save deliverable: %w", err)
 	}
 	dir := d.store.Path(box)
 	if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
 		if err := os.Remove(dir); err != nil {
-			return "", fmt.Errorf("keep deliverable: %w", err)
+			return "", fmt.Errorf("save deliverable: %w", err)
 		}
 	}
 	for _, name := range []string{deliverableFile, fieldsFile} {
 		if err := osfile.RemoveAll(path.Join(dir, name)); err != nil {
-			return "", fmt.Errorf("keep deliverable: %w", err)
+			return "", fmt.Errorf("save deliverable: %w", err)
 		}
 	}
 	if len(back.Fields) > 0 {
@@ -221,12 +221,12 @@ func (d *deliverer) keepDeliverable(box string, back handedBack) (fieldsName str
 			err = d.store.KeepAmong(path.Join(box, fieldsFile), bytes.NewReader(data))
 		}
 		if err != nil {
-			return "", fmt.Errorf("keep the fields of the deliverable: %w", err)
+			return "", fmt.Errorf("save deliverable fields: %w", err)
 		}
 		fieldsName = fieldsFile
 	}
 	if err := d.store.KeepAmong(path.Join(box, deliverableFile), strings.NewReader(back.Text)); err != nil {
-		return "", fmt.Errorf("keep deliverable: %w", err)
+		return "", fmt.Errorf("save deliverable: %w", err)
 	}
 	return fieldsName, nil
 }
@@ -237,7 +237,7 @@ func (d *deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (me
 	r.TextFile = ""
 	back, err := readSubmitted(d.store, m.dir(), head)
 	if err != nil {
-		r.Status, r.Reason = turn.Partial, "what was submitted cannot be read: "+err.Error()
+		r.Status, r.Reason = turn.Partial, "the submission cannot be read: "+err.Error()
 		return nil, r
 	}
 	r.Status, r.Reason, r.Text = turn.Success, "", back.Text
@@ -247,7 +247,7 @@ func (d *deliverer) submitted(m turnMessage, head state.Head, r turn.Result) (me
 // needsNoReply reports whether the turn stays silent. The agent woke itself, or was woken by a
 // prompt that allows silence, and found no news for its operator.
 func (m turnMessage) needsNoReply(r turn.Result) bool {
-	return m.msg.MayBeSilent() && r.Status == turn.Success && silent(r.Text)
+	return m.msg.MayBeSilent() && r.Status == turn.Success && hasNoNews(r.Text)
 }
 
 // deliverable returns the text that a turn hands back: its answer, and notes about how it
@@ -285,7 +285,7 @@ func (d *deliverer) attachments(m *turnMessage, names []string) (list []message.
 	}
 	for _, name := range names {
 		if !isDeliverable(name) {
-			unsent = append(unsent, "file left in the output box: "+name)
+			unsent = append(unsent, "file left in the output folder: "+name)
 		}
 	}
 	return nil, unsent, nil

@@ -13,11 +13,11 @@ import (
 
 // A turn whose runner was killed hands back the output and the files of its
 // agent, and says how it ended (docs/design.md, "Turns").
-func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
+func TestDeadTurnReturnsItsOutput(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.MaxAttempts = 1
-	h.plays("echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; echo 'half of the answer'; exec sleep 300\n")
+	h.playScript("echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; echo 'half of the answer'; exec sleep 300\n")
 	h.receive(letter{id: "<one@example.com>"})
 	runner := h.poller(h.blueprintFile(), "poll")
 	check(t, runner.Start())
@@ -44,9 +44,9 @@ func TestADeadTurnHandsBackWhatItSaid(t *testing.T) {
 
 // A turn that is stopped while it waits for another agent hands back its
 // output, too.
-func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays("us ask " + peer + " 'which commit?' 10m >/dev/null; echo 'I have asked.'\n")
+func TestStoppedSuspendedTurnReturnsItsOutput(t *testing.T) {
+	h := newAwakeFixture(t)
+	h.playScript("us ask " + peer + " 'which commit?' 10m >/dev/null; echo 'I have asked.'\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	if head := h.state().Turn; head.Status != state.HeadSuspended {
@@ -68,13 +68,13 @@ func TestATurnStoppedWhileItWaitsHandsBackWhatItSaid(t *testing.T) {
 // the text.
 func TestALongAnswerGoesAsAFile(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")
+	h := newAwakeFixture(t)
+	h.playScript("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantTasks(state.Success)
 	reply := h.sentOf("reply")[0]
-	if !strings.HasPrefix(reply.text, "xxxxxxxx") || !strings.Contains(reply.text, "all of it is in answer-2.txt") {
+	if !strings.HasPrefix(reply.text, "xxxxxxxx") || !strings.Contains(reply.text, "the full text is in answer-2.txt") {
 		t.Errorf("reply of %d bytes: …%s", len(reply.text), reply.text[max(0, len(reply.text)-200):])
 	}
 	head := h.lines(state.LineTask)[0]
@@ -87,8 +87,8 @@ func TestALongAnswerGoesAsAFile(t *testing.T) {
 
 // What a process that was killed had begun to write of an answer does not go out as a
 // file of it.
-func TestAnUnfinishedDeliverableIsNoFile(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestUnfinishedDeliverableIsNotSent(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.script(`#!/bin/sh
 cat >prompt
 cd "$AGENTSTATELOOP_OUTPUT" && touch deliverable.txt.tmp deliverable.fields.json.tmp list.txt.tmp

@@ -24,8 +24,8 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 		t.Skip("polls some hundred times")
 	}
 	t.Parallel() // it mostly waits for the disk
-	for n := 1; ; n += stride() {
-		h := fullHouse(t, mesh.KindNotice)
+	for n := 1; ; n += stepSize() {
+		h := newFullFixture(t, mesh.KindNotice)
 		failedAt := h.failDiskAt(n)
 		report, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
 		failed := *failedAt
@@ -37,8 +37,8 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 		}
 		s := h.state()
 		delayed := slices.ContainsFunc(s.Outbox, func(e state.Effect) bool { return e.Attempts > 0 })
-		told, _ := os.ReadFile(h.agent.Store.Path("log"))                   // a poll without an error has none
-		unkept := strings.Contains(string(told), " is not kept in sent/: ") // an answer to that mail is read with its history
+		told, _ := os.ReadFile(h.agent.Store.Path("log"))                       // a poll without an error has none
+		unkept := strings.Contains(string(told), " cannot be saved in sent/: ") // an answer to that mail is read with its history
 		if err == nil && len(report.Failed) == 0 && !delayed && !unkept {
 			t.Errorf("step %d (%s): the poll told nothing: %+v", n, failed, report)
 		}
@@ -58,7 +58,7 @@ func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
 // failDiskAt makes the disk full at the nth fsync, rename or fsync of a
 // directory, and only then. The string it returns says where that was; it stays
 // "" if there were fewer steps. (A failed write is the same as a failed fsync.)
-func (h *house) failDiskAt(n int) (where *string) {
+func (h *fixture) failDiskAt(n int) (where *string) {
 	where = new(string)
 	var mu sync.Mutex // payloads of mail and mesh are written at the same time
 	step := 0
@@ -79,7 +79,7 @@ func (h *house) failDiskAt(n int) (where *string) {
 
 // wantMeshMessageKept fails if the mesh was told that we have a message that we
 // do not have.
-func (h *house) wantMeshMessageKept(s state.State, n int, failed string) {
+func (h *fixture) wantMeshMessageKept(s state.State, n int, failed string) {
 	h.t.Helper()
 	for _, m := range h.waiting() {
 		if m.ID == "q1" {

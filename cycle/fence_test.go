@@ -77,8 +77,8 @@ func wantFences(t *testing.T, prompt string) string {
 // ones, in which it is history. The mesh takes no such result_fields.
 func TestATextCannotLeaveItsFence(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays("cat \"$AGENTSTATELOOP_CONTEXT/text.txt\"\n") // its answer is the attack as well
+	h := newAwakeFixture(t)
+	h.playScript("cat \"$AGENTSTATELOOP_CONTEXT/text.txt\"\n") // its answer is the attack as well
 	seen := map[string]bool{}
 	look := func() {
 		t.Helper()

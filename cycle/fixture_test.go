@@ -53,10 +53,10 @@ const secondToken = "token-of-boreas"
 // morning is when every test begins.
 var morning = time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 
-// house is one agent with its surroundings: mail servers and a mesh on
+// fixture is one agent with its surroundings: mail servers and a mesh on
 // loopback, a crontab, a program that answers, and a clock that only the test
 // moves.
-type house struct {
+type fixture struct {
 	t         testing.TB
 	blueprint blueprint
 	agent     *cycle.Agent
@@ -81,7 +81,7 @@ func (t *traffic) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// clock is the time of a house.
+// clock is the time of a fixture.
 type clock struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -101,7 +101,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// blueprint holds what a process needs to be the agent of a house.
+// blueprint holds what a process needs to be the agent of a fixture.
 type blueprint struct {
 	Dir, Self, Script             string
 	IMAP, SMTP, Mesh              string
@@ -178,14 +178,14 @@ copy >prompt
 echo "I read: $(copy <"$AGENTSTATELOOP_CONTEXT/text.txt")"
 `
 
-// newHouse builds a house whose agent has never polled.
-func newHouse(t testing.TB) *house {
+// newFixture builds a fixture whose agent has never polled.
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	dir := t.TempDir()
 	t.Cleanup(func() { osfile.MakeWritable(dir) }) // context boxes are read-only
 	self, err := os.Executable()
 	check(t, err)
-	h := &house{t: t, clock: &clock{now: morning}}
+	h := &fixture{t: t, clock: &clock{now: morning}}
 	h.mail = mailtest.StartMemory(t, mailtest.Options{
 		Username: address,
 		Trace:    &h.traffic,
@@ -220,11 +220,11 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-// newAwakeHouse builds a house whose agent has polled once. So its mailbox has
+// newAwakeFixture builds a fixture whose agent has polled once. So its mailbox has
 // a baseline, and its crontab line is installed.
-func newAwakeHouse(t testing.TB) *house {
+func newAwakeFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.poll()
 	return h
 }
@@ -236,15 +236,15 @@ func check(t testing.TB, err error) {
 	}
 }
 
-func (h *house) script(text string) { check(h.t, testkit.WriteProgram(h.blueprint.Script, text)) }
+func (h *fixture) script(text string) { check(h.t, testkit.WriteProgram(h.blueprint.Script, text)) }
 
-func (h *house) serveMesh() (url string) {
+func (h *fixture) serveMesh() (url string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(h.t, err)
 	real := mesh.NewServer(mesh.Options{Open: true, Tokens: map[string]string{second: secondToken}, Now: h.clock.Now})
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if f := h.onMesh.Load(); f != nil {
-			seen := &spying{ResponseWriter: w}
+			seen := &answerRecorder{ResponseWriter: w}
 			(*f)(seen, r)
 			if seen.wrote {
 				return
@@ -257,19 +257,19 @@ func (h *house) serveMesh() (url string) {
 	return "http://" + listener.Addr().String()
 }
 
-// spying records whether an answer was begun.
-type spying struct {
+// answerRecorder records whether an answer was begun.
+type answerRecorder struct {
 	http.ResponseWriter
 	wrote bool
 }
 
-func (s *spying) WriteHeader(code int) { s.wrote = true; s.ResponseWriter.WriteHeader(code) }
-func (s *spying) Write(p []byte) (int, error) {
+func (s *answerRecorder) WriteHeader(code int) { s.wrote = true; s.ResponseWriter.WriteHeader(code) }
+func (s *answerRecorder) Write(p []byte) (int, error) {
 	s.wrote = true
 	return s.ResponseWriter.Write(p)
 }
 
-func (h *house) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+func (h *fixture) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
 	f := h.onFetch.Load()
 	if f == nil {
 		return nil
@@ -281,7 +281,7 @@ func (h *house) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOption
 }
 
 // poll makes one poll, which must not fail.
-func (h *house) poll() cycle.Report {
+func (h *fixture) poll() cycle.Report {
 	h.t.Helper()
 	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
 	check(h.t, err)
@@ -289,13 +289,13 @@ func (h *house) poll() cycle.Report {
 }
 
 // pollAfter moves the clock and polls.
-func (h *house) pollAfter(d time.Duration) cycle.Report {
+func (h *fixture) pollAfter(d time.Duration) cycle.Report {
 	h.t.Helper()
 	h.clock.advance(d)
 	return h.poll()
 }
 
-func (h *house) state() state.State {
+func (h *fixture) state() state.State {
 	h.t.Helper()
 	s, err := h.agent.Store.Read()
 	check(h.t, err)
@@ -303,7 +303,7 @@ func (h *house) state() state.State {
 }
 
 // lines returns the history lines of one kind.
-func (h *house) lines(kind state.LineKind) []state.Line {
+func (h *fixture) lines(kind state.LineKind) []state.Line {
 	h.t.Helper()
 	var found []state.Line
 	for l, err := range h.agent.Store.History() {
@@ -317,7 +317,7 @@ func (h *house) lines(kind state.LineKind) []state.Line {
 
 // runs returns the attempts that were started, as the agent's program noted
 // them.
-func (h *house) runs() []string {
+func (h *fixture) runs() []string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, "runs"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -328,7 +328,7 @@ func (h *house) runs() []string {
 }
 
 // prompt returns the prompt of the last turn.
-func (h *house) prompt() string {
+func (h *fixture) prompt() string {
 	h.t.Helper()
 	data, err := os.ReadFile(filepath.Join(h.blueprint.Dir, "prompt"))
 	check(h.t, err)
@@ -353,12 +353,12 @@ func (l letter) raw() []byte {
 }
 
 // receive puts a mail into the mailbox.
-func (h *house) receive(l letter, flags ...imap.Flag) (uid uint32) {
+func (h *fixture) receive(l letter, flags ...imap.Flag) (uid uint32) {
 	h.t.Helper()
 	return h.receiveRaw(l.raw(), flags...)
 }
 
-func (h *house) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
+func (h *fixture) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
 	h.t.Helper()
 	uid, err := h.mail.Append(raw, h.clock.Now(), flags...)
 	check(h.t, err)
@@ -366,7 +366,7 @@ func (h *house) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
 }
 
 // inbox opens the mailbox as a mail program does.
-func (h *house) inbox(readOnly bool) *imapclient.Client {
+func (h *fixture) inbox(readOnly bool) *imapclient.Client {
 	h.t.Helper()
 	c, err := imapclient.DialInsecure(h.mail.IMAP, nil)
 	check(h.t, err)
@@ -378,7 +378,7 @@ func (h *house) inbox(readOnly bool) *imapclient.Client {
 
 // unread returns the UIDs of the mailbox that are not \Seen. A poll does not wait for the
 // last marks, so unread does, for a while.
-func (h *house) unread() (uids []uint32) {
+func (h *fixture) unread() (uids []uint32) {
 	h.t.Helper()
 	c := h.inbox(true)
 	defer c.Close()
@@ -398,8 +398,8 @@ func (h *house) unread() (uids []uint32) {
 	}
 }
 
-// sent is one mail of our agent.
-type sent struct {
+// sentMail is one mail of our agent.
+type sentMail struct {
 	kind string // of the effect, as the Message-ID shows it
 	to   string
 	text string
@@ -408,12 +408,12 @@ type sent struct {
 }
 
 // sent returns what our agent has mailed so far, repeats included.
-func (h *house) sent() []sent {
+func (h *fixture) sent() []sentMail {
 	h.t.Helper()
-	var all []sent
+	var all []sentMail
 	for _, m := range h.mail.Sent() {
 		head := message.ParseHeader(m.Raw)
-		all = append(all, sent{
+		all = append(all, sentMail{
 			kind: kindOf(head.MessageID), to: strings.Join(m.To, ","), head: head, raw: string(m.Raw),
 			text: strings.TrimSpace(message.ReadContent(bytes.NewReader(m.Raw), message.Sent{}).Text),
 		})
@@ -428,7 +428,7 @@ func kindOf(messageID string) string {
 }
 
 // ids returns what makes the agent's Message-IDs.
-func (h *house) ids() message.IDs {
+func (h *fixture) ids() message.IDs {
 	h.t.Helper()
 	key, err := h.agent.Store.ReadIDKey()
 	check(h.t, err)
@@ -437,13 +437,13 @@ func (h *house) ids() message.IDs {
 
 func messageID(raw []byte) string { return message.ParseHeader(raw).MessageID }
 
-func (h *house) sentOf(kind string) []sent {
+func (h *fixture) sentOf(kind string) []sentMail {
 	h.t.Helper()
-	return slices.DeleteFunc(h.sent(), func(s sent) bool { return s.kind != kind })
+	return slices.DeleteFunc(h.sent(), func(s sentMail) bool { return s.kind != kind })
 }
 
 // kinds returns the kinds of the mails sent so far, in their order.
-func (h *house) kinds() string {
+func (h *fixture) kinds() string {
 	h.t.Helper()
 	var kinds []string
 	for _, s := range h.sent() {
@@ -452,9 +452,9 @@ func (h *house) kinds() string {
 	return strings.Join(kinds, " ")
 }
 
-// installed returns the five fields of our crontab line, or "" if it is
+// crontabFields returns the five fields of our crontab line, or "" if it is
 // missing.
-func (h *house) installed() string {
+func (h *fixture) crontabFields() string {
 	h.t.Helper()
 	table, err := os.ReadFile(h.table)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -472,7 +472,7 @@ func (h *house) installed() string {
 }
 
 // post sends our agent a message via the mesh.
-func (h *house) post(m mesh.Message) {
+func (h *fixture) post(m mesh.Message) {
 	h.t.Helper()
 	m.To = handle
 	_, err := h.peer.Send(h.t.Context(), m)
@@ -480,7 +480,7 @@ func (h *house) post(m mesh.Message) {
 }
 
 // reports returns what the peer was sent; it stays in the peer's mailbox.
-func (h *house) reports() []mesh.Message {
+func (h *fixture) reports() []mesh.Message {
 	h.t.Helper()
 	box, err := h.peer.Mailbox(h.t.Context(), 0)
 	check(h.t, err)
@@ -488,7 +488,7 @@ func (h *house) reports() []mesh.Message {
 }
 
 // waiting returns what lies in our agent's own mailbox on the mesh.
-func (h *house) waiting() []mesh.Message {
+func (h *fixture) waiting() []mesh.Message {
 	h.t.Helper()
 	box, err := h.agent.Mesh.Carrier.Mailbox(h.t.Context(), 0)
 	check(h.t, err)
@@ -496,8 +496,8 @@ func (h *house) waiting() []mesh.Message {
 }
 
 // blueprintFile writes the blueprint for another process, whose clock stands at
-// the present time of the house.
-func (h *house) blueprintFile() string {
+// the present time of the fixture.
+func (h *fixture) blueprintFile() string {
 	h.t.Helper()
 	h.blueprint.Now = h.clock.Now()
 	data, err := json.Marshal(h.blueprint)
@@ -508,7 +508,7 @@ func (h *house) blueprintFile() string {
 }
 
 // wantPhase fails unless the machine is in this phase.
-func (h *house) wantPhase(want state.Phase) {
+func (h *fixture) wantPhase(want state.Phase) {
 	h.t.Helper()
 	if got := h.state().Phase; got != want {
 		h.t.Fatalf("the phase is %s, want %s", got, want)
@@ -516,7 +516,7 @@ func (h *house) wantPhase(want state.Phase) {
 }
 
 // wantSent fails unless exactly these kinds of mail were sent so far.
-func (h *house) wantSent(kinds string) {
+func (h *fixture) wantSent(kinds string) {
 	h.t.Helper()
 	if got := h.kinds(); got != kinds {
 		h.t.Fatalf("sent %q, want %q", got, kinds)
@@ -524,7 +524,7 @@ func (h *house) wantSent(kinds string) {
 }
 
 // open marks a mail as read, as a person's mail program does.
-func (h *house) open(uid uint32) {
+func (h *fixture) open(uid uint32) {
 	h.t.Helper()
 	c := h.inbox(false)
 	defer c.Close()
@@ -533,7 +533,7 @@ func (h *house) open(uid uint32) {
 }
 
 // write puts a file where the agent's program runs.
-func (h *house) write(name, text string) {
+func (h *fixture) write(name, text string) {
 	h.t.Helper()
 	check(h.t, os.WriteFile(filepath.Join(h.blueprint.Dir, name), []byte(text), 0o600))
 }
@@ -543,7 +543,7 @@ func fixedSecret(s string) func(context.Context) (string, error) {
 }
 
 // wantEmpty fails if a folder of the agent's directory holds anything.
-func (h *house) wantEmpty(folder string) {
+func (h *fixture) wantEmpty(folder string) {
 	h.t.Helper()
 	left, err := os.ReadDir(h.agent.Store.Path(folder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -18,7 +18,7 @@ import (
 const flood = 3500
 
 // bodies counts the bodies that the mailbox is asked for.
-func (h *house) bodies() *atomic.Int64 {
+func (h *fixture) bodies() *atomic.Int64 {
 	var n atomic.Int64
 	count := func(uids imap.NumSet, body bool) error {
 		if set, ok := uids.(imap.UIDSet); ok && body {
@@ -37,7 +37,7 @@ func (h *house) bodies() *atomic.Int64 {
 // wire nor a line in the history each.
 func TestAFloodDelaysNoHALT(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for n := range flood {
 		h.receive(letter{id: fmt.Sprintf("<%d@evil.example>", n), fields: "Auto-Submitted: auto-replied\r\n"})
 	}
@@ -74,11 +74,11 @@ func TestAFloodDelaysNoHALT(t *testing.T) {
 	}
 }
 
-// TestAFloodKeepsNoAnswerToAChallengeOut checks that the answer of the operator to
+// TestFloodDelaysNoChallengeAnswer checks that the answer of the operator to
 // a challenge is found among mails that look like it until they are read.
-func TestAFloodKeepsNoAnswerToAChallengeOut(t *testing.T) {
+func TestFloodDelaysNoChallengeAnswer(t *testing.T) {
 	t.Parallel()
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.receive(letter{id: "<mine@example.com>", body: "please do it"})
 	h.poll()
 	asked, token := h.challenged()
@@ -100,7 +100,7 @@ func BenchmarkFlood(b *testing.B) {
 			server := mailtest.StartDovecot(b)
 			for b.Loop() {
 				b.StopTimer()
-				h := newHouse(b)
+				h := newFixture(b)
 				d := server.Fresh(b)
 				smtp := h.agent.Mail.SMTP
 				h.blueprint.IMAP, h.blueprint.Username, h.blueprint.Password = d.IMAP, d.Username, d.Password

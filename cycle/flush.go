@@ -46,7 +46,7 @@ func (f *flusher) sendDue(ctx context.Context, s state.State, r *Report) error {
 		return err
 	}
 	r.serial = s.Serial
-	again, err := f.unseen(r)
+	again, err := f.hasNewWork(r)
 	if err != nil || !again {
 		return err
 	}
@@ -84,10 +84,10 @@ func (f *flusher) reschedule(ctx context.Context) error {
 	return err
 }
 
-// unseen looks once more after cycle.lock was released. It reports whether a nudge has come, a
+// hasNewWork looks once more after cycle.lock was released. It reports whether a nudge has come, a
 // row has fallen due since this process looked, or another process has committed work for a
 // cycle.
-func (f *flusher) unseen(r *Report) (bool, error) {
+func (f *flusher) hasNewWork(r *Report) (bool, error) {
 	s, err := f.store.Read()
 	if err != nil {
 		return false, err

@@ -36,7 +36,7 @@ func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 		"an unsubject one": {letter{subject: "no callsign", fields: "In-Reply-To: " + ours + "\r\nAuto-Submitted: auto-replied\r\n"}, trust.GateAuto},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			made := h.ids().Make("reply.t1", "")
 			c.letter.id = strings.Replace(c.letter.id, ours, made, 1)
 			c.letter.fields = strings.Replace(c.letter.fields, ours, made, 1)
@@ -59,7 +59,7 @@ func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 }
 
 // wantQuarantined fails unless quarantine/ holds one item, payload and verdict.
-func (h *house) wantQuarantined(payload, gate string) {
+func (h *fixture) wantQuarantined(payload, gate string) {
 	h.t.Helper()
 	items, err := os.ReadDir(h.agent.Store.Path(store.QuarantineDir))
 	check(h.t, err)
@@ -92,7 +92,7 @@ func TestMeshMessagesThatFailTheGate(t *testing.T) {
 		"proven by nothing": {from: peer, closed: true, gate: "proof"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Mesh.Open = !c.closed
 			h.post(mesh.Message{ID: "m1", From: c.from, Text: "do this"})
 			if r := h.poll(); r.Rejected != 1 || r.Arrived != 0 || r.Turns != 0 {
@@ -111,7 +111,7 @@ func TestMeshMessagesThatFailTheGate(t *testing.T) {
 // A mail of the operator to the agent's address that calls nobody does nothing, and is
 // counted. Others are not: they are not for the agent, or nobody wrote them by hand.
 func TestMailThatCallsNobodyIsCounted(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for _, l := range []letter{
 		{subject: "status?"}, {subject: "goulard3120, status?"}, // no callsign
 		{subject: "@dorlange3120 status?"}, {from: "stranger@example.net", subject: "status?"},

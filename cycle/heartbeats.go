@@ -105,7 +105,7 @@ func (b *beat) finish() {
 		b.call.Close()
 	}
 	if atomic.SwapUint32(b.turnFailed, 0) != 0 {
-		b.owe() // the turn failed after its poll's request
+		b.saveFailure() // the turn failed after its poll's request
 	}
 }
 
@@ -115,7 +115,7 @@ func (b *beat) send(reason string) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	failed := atomic.SwapUint32(b.turnFailed, 0) != 0
-	owed := b.owes()
+	owed := b.failurePending()
 	if failed || owed {
 		reason = strings.TrimPrefix(reason+", a turn failed", ", ")
 	}
@@ -134,7 +134,7 @@ func (b *beat) send(reason string) {
 	case err == nil && owed:
 		_ = os.Remove(b.store.Path(failedTurnFile)) // if this fails, the turn is reported once more
 	case err != nil && failed:
-		b.owe()
+		b.saveFailure()
 	}
 	switch {
 	case err == nil, b.ctx.Err() != nil:
@@ -145,20 +145,20 @@ func (b *beat) send(reason string) {
 	}
 }
 
-// owes reports whether a failed turn has not been reported to the monitor yet.
-func (h heartbeats) owes() bool {
+// failurePending reports whether a failed turn has not been reported to the monitor yet.
+func (h heartbeats) failurePending() bool {
 	info, err := os.Lstat(h.store.Path(failedTurnFile))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// owe leaves the report of a failed turn to the next poll.
-func (h heartbeats) owe() {
+// saveFailure leaves the report of a failed turn to the next poll.
+func (h heartbeats) saveFailure() {
 	f, err := osfile.OpenFile(h.store.Path(failedTurnFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err == nil {
 		err = f.Close()
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		h.logf("heartbeat: that a turn failed cannot be kept for the next one: %v", err)
+		h.logf("heartbeat: cannot save the failed turn for the next request: %v", err)
 	}
 }
 

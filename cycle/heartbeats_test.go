@@ -26,8 +26,8 @@ type monitor struct {
 	goOn   chan struct{} // may be nil
 }
 
-// monitored gives the agent of h a monitor.
-func (h *house) monitored() *monitor {
+// addMonitor gives the agent of h a monitor.
+func (h *fixture) addMonitor() *monitor {
 	m := &monitor{answer: 200}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
@@ -67,8 +67,8 @@ func (m *monitor) answers(code int) {
 // One request for each poll that ran a cycle, and what it says.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	m := h.monitored()
+	h := newFixture(t)
+	m := h.addMonitor()
 	wants := func(what, want string) {
 		t.Helper()
 		if got := m.heard(); got != want {
@@ -109,18 +109,18 @@ func TestHeartbeat(t *testing.T) {
 	h.pollAfter(time.Minute)
 	wants("it works again", "/key")
 
-	h.plays("echo yes\n")
-	h.told("hello")
+	h.playScript("echo yes\n")
+	h.tell("hello")
 	wants("a turn", "/key")
-	h.plays("exit 1\n")
-	h.told("hello")
+	h.playScript("exit 1\n")
+	h.tell("hello")
 	wants("a turn failed", "/key/fail")
 	h.pollAfter(time.Minute)
 	wants("nothing more failed", "/key")
-	h.plays("exit 77\n") // not logged in
-	h.told("hello")
+	h.playScript("exit 77\n") // not logged in
+	h.tell("hello")
 	wants("the agent is not logged in", "/key/fail")
-	h.plays("echo yes\n")
+	h.playScript("echo yes\n")
 	h.pollAfter(time.Minute)
 	wants("it is again", "/key")
 
@@ -156,10 +156,10 @@ func TestHeartbeat(t *testing.T) {
 // next poll whose request is taken.
 func TestHeartbeatOfALongTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	m := h.monitored()
+	h := newFixture(t)
+	m := h.addMonitor()
 	h.agent.Heartbeat.TurnPatience = time.Millisecond
-	h.plays("echo begun >began\nread go <end\nexit 1\n")
+	h.playScript("echo begun >began\nread go <end\nexit 1\n")
 	began, _ := h.pipe("began")
 	_, finish := h.pipe("end")
 	_, err := h.agent.Tell(t.Context(), "me", "hello")
@@ -190,9 +190,9 @@ func TestHeartbeatOfALongTurn(t *testing.T) {
 	}
 
 	// A request that fails is not repeated, and what it said about a turn is told later.
-	h.plays("exit 1\n")
+	h.playScript("exit 1\n")
 	m.answers(500)
-	h.told("hello")
+	h.tell("hello")
 	m.answers(200)
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
@@ -226,11 +226,11 @@ func TestHeartbeatThatFails(t *testing.T) {
 // heartbeatFails checks what comes of a poll with a turn, and of the next one, with a
 // monitor that answers this; -1: without one. It returns what the monitor was asked.
 func heartbeatFails(t *testing.T, answer int, patience time.Duration) (heard string) {
-	h := newHouse(t)
-	h.plays("echo yes\n")
+	h := newFixture(t)
+	h.playScript("echo yes\n")
 	m := new(monitor)
 	if answer >= 0 {
-		m = h.monitored()
+		m = h.addMonitor()
 		m.answers(answer)
 		h.agent.Heartbeat.Patience = patience
 	}
@@ -256,8 +256,8 @@ func heartbeatFails(t *testing.T, answer int, patience time.Duration) (heard str
 
 // The poll of a process that lives on returns before its request is answered.
 func TestHeartbeatInTheBackground(t *testing.T) {
-	h := newHouse(t)
-	m := h.monitored()
+	h := newFixture(t)
+	m := h.addMonitor()
 	m.answers(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel() // or the request would last for Patience
@@ -273,10 +273,10 @@ func TestHeartbeatInTheBackground(t *testing.T) {
 // it looks again.
 func TestHeartbeatOfALingeringPoll(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	m := h.monitored()
+	h := newFixture(t)
+	m := h.addMonitor()
 	h.agent.Heartbeat.Patience = time.Minute
-	h.plays("exit 1\n")
+	h.playScript("exit 1\n")
 	h.poll() // the baseline
 	m.heard()
 	m.goOn = make(chan struct{})

@@ -27,8 +27,8 @@ type hooks struct {
 	announced  *uint32 // set when this process has committed an event for a hook
 }
 
-// calling is a poll's background work of calling hooks.
-type calling struct {
+// hookCalls is a poll's background work of calling hooks.
+type hookCalls struct {
 	finish chan struct{} // closed when the poll has ended its other work
 	late   atomic.Bool   // set: begin no further call
 	ended  chan struct{} // closed at the end; then err is set
@@ -37,8 +37,8 @@ type calling struct {
 
 // begin calls hooks in the background until wait. It does nothing if no hook is configured, or
 // if another process calls the hooks.
-func (h *hooks) begin(ctx context.Context) *calling {
-	c := &calling{finish: make(chan struct{}), ended: make(chan struct{})}
+func (h *hooks) begin(ctx context.Context) *hookCalls {
+	c := &hookCalls{finish: make(chan struct{}), ended: make(chan struct{})}
 	if len(h.all) == 0 || h.standIn != nil {
 		close(c.ended)
 		return c
@@ -78,8 +78,8 @@ type shift struct {
 	over chan struct{} // closed when busy is 0
 }
 
-// rest notes that one more hook is idle.
-func (s *shift) rest() {
+// markIdle notes that one more hook is idle.
+func (s *shift) markIdle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy--; s.busy == 0 {
@@ -87,8 +87,8 @@ func (s *shift) rest() {
 	}
 }
 
-// resume notes that an idle hook is called again. It returns false if the shift is over.
-func (s *shift) resume() bool {
+// markBusy notes that an idle hook is called again. It returns false if the shift is over.
+func (s *shift) markBusy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy == 0 {
@@ -106,7 +106,7 @@ func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, 
 	for ending := false; ; {
 		err := h.callFor(ctx, name, late)
 		if ending || err != nil {
-			s.rest()
+			s.markIdle()
 		}
 		if err != nil {
 			return err
@@ -121,7 +121,7 @@ func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, 
 			continue // it is busy until that last call
 		case <-tick.C:
 		}
-		if ending && (late.Load() || !s.resume()) {
+		if ending && (late.Load() || !s.markBusy()) {
 			return nil
 		}
 	}
@@ -129,7 +129,7 @@ func (h *hooks) watch(ctx context.Context, name string, finish <-chan struct{}, 
 
 // wait ends the calling, and begins no call after startWithin. It leaves the remaining rows,
 // and rows that another holder of hook.lock may have missed, to a detached process.
-func (h *hooks) wait(ctx context.Context, c *calling) error {
+func (h *hooks) wait(ctx context.Context, c *hookCalls) error {
 	close(c.finish)
 	limit := time.AfterFunc(startWithin, h.secrets.Guarded(func() { c.late.Store(true) }))
 	<-c.ended

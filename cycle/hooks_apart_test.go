@@ -14,10 +14,10 @@ import (
 
 // A hook that fails sets its own times, and with them the alarm line. An event of that
 // would cause the next call of the hook that fails, for ever.
-func TestAHookThatFailsCausesNothing(t *testing.T) {
+func TestFailingHookCausesNoEvent(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.hooked(func(string, int) int { return 500 }, hook.Hook{Name: "x", On: []string{"*"}, Timeout: time.Minute})
+	h := newAwakeFixture(t)
+	h.addHooks(func(string, int) int { return 500 }, hook.Hook{Name: "x", On: []string{"*"}, Timeout: time.Minute})
 	h.agent.Policy.Notices = false
 	_, err := h.agent.Halt(t.Context(), "")
 	check(t, err)
@@ -43,11 +43,11 @@ func TestAHookThatFailsCausesNothing(t *testing.T) {
 
 // A hook is called for what comes while the process that calls the hooks is busy with
 // another one for long.
-func TestABusyHookHoldsUpNoOther(t *testing.T) {
+func TestBusyHookDelaysNoOtherHook(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	goOn := make(chan struct{})
-	got := h.hooked(func(path string, _ int) int {
+	got := h.addHooks(func(path string, _ int) int {
 		if path == "/slow" {
 			<-goOn
 		}
@@ -78,9 +78,9 @@ func TestABusyHookHoldsUpNoOther(t *testing.T) {
 }
 
 // The words with which the memory was reset are for the agent alone.
-func TestAnEventHoldsNoNote(t *testing.T) {
-	h := newAwakeHouse(t)
-	got := h.hooked(func(string, int) int { return 204 }, hook.Hook{Name: "x", On: []string{"reset"}, Timeout: time.Minute})
+func TestResetEventHasNoNote(t *testing.T) {
+	h := newAwakeFixture(t)
+	got := h.addHooks(func(string, int) int { return 204 }, hook.Hook{Name: "x", On: []string{"reset"}, Timeout: time.Minute})
 	h.agent.Hooks[0].Body = nil
 	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)

@@ -18,10 +18,10 @@ import (
 	"agentstateloop/state"
 )
 
-// hooked gives the agent of h hooks, and returns what the addresses among them got: a
+// addHooks gives the agent of h hooks, and returns what the addresses among them got: a
 // line for each call, with its id and event. answer decides, by path and number of the
 // call there, the code; 0: it hangs until the test ends.
-func (h *house) hooked(answer func(path string, n int) int, hooks ...hook.Hook) (got func(path string) []string) {
+func (h *fixture) addHooks(answer func(path string, n int) int, hooks ...hook.Hook) (got func(path string) []string) {
 	var mu sync.Mutex
 	calls := map[string][]string{}
 	hang := make(chan struct{})
@@ -59,10 +59,10 @@ func (h *house) hooked(answer func(path string, n int) int, hooks ...hook.Hook) 
 // is called, and the poll reports no failure.
 func TestAHookThatHangs(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	h.plays("echo yes\n")
+	h := newFixture(t)
+	h.playScript("echo yes\n")
 	all := []string{"task", "phase", "ack"}
-	got := h.hooked(func(path string, _ int) int {
+	got := h.addHooks(func(path string, _ int) int {
 		if path == "/hangs" {
 			return 0
 		}
@@ -77,8 +77,8 @@ func TestAHookThatHangs(t *testing.T) {
 		return len(h.sentOf("reply")) > 0 && len(got("/works")) >= 3
 	})
 	r := <-done
-	if r.err != nil || len(r.r.Failed) != 0 || r.r.Turns != 1 {
-		t.Errorf("%+v, %v", r.r, r.err)
+	if r.err != nil || len(r.report.Failed) != 0 || r.report.Turns != 1 {
+		t.Errorf("%+v, %v", r.report, r.err)
 	}
 	s := h.state()
 	if n := len(s.HookCalls); n != 3 || !s.FailingHooks["hangs"].Fails() || s.FailingHooks["works"].Fails() || len(got("/hangs")) != 1 {
@@ -100,8 +100,8 @@ func TestAHookThatHangs(t *testing.T) {
 // A call is repeated under its id until it is taken, in order; what is refused for good
 // is lost. `poll --if-due` reads no source for it.
 func TestHookRetries(t *testing.T) {
-	h := newHouse(t)
-	got := h.hooked(func(_ string, n int) int { return []int{500, 404, 503, 200}[min(n, 4)-1] }, hook.Hook{Name: "x", On: []string{"halt", "go"}, Timeout: time.Minute})
+	h := newFixture(t)
+	got := h.addHooks(func(_ string, n int) int { return []int{500, 404, 503, 200}[min(n, 4)-1] }, hook.Hook{Name: "x", On: []string{"halt", "go"}, Timeout: time.Minute})
 	h.agent.Policy.Notices = false
 	h.poll()
 	for range 2 {
@@ -155,8 +155,8 @@ func TestHookRetries(t *testing.T) {
 
 // What a hook refuses for good when it is called by hand was not sent.
 func TestRetryOfAHookThatRefuses(t *testing.T) {
-	h := newHouse(t)
-	h.hooked(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
+	h := newFixture(t)
+	h.addHooks(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
 	_, err := h.agent.Halt(t.Context(), "")
 	check(t, err)
 	check(t, h.agent.CallHooks(t.Context()))
@@ -169,8 +169,8 @@ func TestRetryOfAHookThatRefuses(t *testing.T) {
 
 // A row whose file is damaged is made again, from the event that it holds.
 func TestHookDamagedFile(t *testing.T) {
-	h := newHouse(t)
-	got := h.hooked(func(string, int) int { return 200 }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
+	h := newFixture(t)
+	got := h.addHooks(func(string, int) int { return 200 }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
 	_, err := h.agent.Halt(t.Context(), "")
 	check(t, err)
 	check(t, os.WriteFile(filepath.Join(h.agent.Store.Dir, h.state().HookCalls[0].File), []byte("rm -rf"), 0o600))

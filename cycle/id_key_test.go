@@ -14,7 +14,7 @@ import (
 // Every mail of ours carries a MAC of its thread, and ids from before none.
 func TestOurMailHasIDsWithAMAC(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for i, subject := range []string{"@goulard3120 hello", "Fwd: @goulard3120 minutes", "=?utf-8?q?@goulard3120_Gr=C3=BC=C3=9Fe?="} {
 		h.receive(letter{id: "<one" + string(rune('a'+i)) + "@example.com>", subject: subject})
 		h.pollAfter(time.Minute)
@@ -38,7 +38,7 @@ func TestOurMailHasIDsWithAMAC(t *testing.T) {
 	key, err := os.ReadFile(h.agent.Store.Path(store.IDKeyFile))
 	check(t, err)
 	secret, _, _ := strings.Cut(strings.TrimPrefix(string(key), `{"secret":"`), `"`)
-	if rest := strings.Replace(h.everything(), secret, "", 1); len(secret) != 44 || strings.Contains(rest, secret) {
+	if rest := strings.Replace(h.snapshot(), secret, "", 1); len(secret) != 44 || strings.Contains(rest, secret) {
 		t.Error("the key is in another file")
 	}
 }
@@ -54,7 +54,7 @@ func TestAnAgentWithoutItsKeyGoesOn(t *testing.T) {
 			if name == "unreadable" && os.Geteuid() == 0 {
 				t.Skip("root reads everything")
 			}
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			first := h.ids()
 			check(t, damage(h.agent.Store.Path(store.IDKeyFile)))
 			h.receive(letter{id: "<one@example.com>"})

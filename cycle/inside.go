@@ -35,7 +35,7 @@ type Inside struct {
 var ErrStale = errors.New("this turn is over, or another attempt at it has begun: nothing was done")
 
 // ErrSubmitted means that the turn has submitted its one deliverable.
-var ErrSubmitted = errors.New("this turn has submitted its deliverable already")
+var ErrSubmitted = errors.New("this turn has already submitted its deliverable")
 
 // state returns the state, with ErrStale unless the turn is still the caller's.
 func (in Inside) state(st *store.Store) (state.State, error) {
@@ -76,20 +76,20 @@ func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
 	if err != nil {
 		return err
 	}
-	fields, err := results(m.sent.ResultFields, sub.Fields)
+	fields, err := typedFields(m.sent.ResultFields, sub.Fields)
 	if err != nil {
 		return err
 	}
 	if err := sub.CopyFiles(a.Store.Path(path.Join(m.dir(), "output"))); err != nil {
 		return err
 	}
-	data, err := json.Marshal(handedBack{Text: sub.Text, Fields: fields})
+	data, err := json.Marshal(deliverableBody{Text: sub.Text, Fields: fields})
 	if err != nil {
 		return err
 	}
 	file := submittedFile()
 	if err := a.Store.KeepAmong(path.Join(m.dir(), file), bytes.NewReader(data)); err != nil {
-		return fmt.Errorf("keep what was submitted: %w", err)
+		return fmt.Errorf("save submission: %w", err)
 	}
 	s, err = a.journal().commit(ctx, state.Submitted{TurnID: in.TurnID, Epoch: in.Epoch, Deliverable: file, Sum: store.Sum(data), Finish: sub.Finish})
 	if err != nil {
@@ -112,7 +112,7 @@ func (sub Submission) CopyFiles(box string) error {
 		case names[name]:
 			return fmt.Errorf("two files are named %s", name)
 		case isDeliverable(name):
-			return fmt.Errorf("%s is the name of the deliverable itself: give the file another one", name)
+			return fmt.Errorf("%s is the name of the deliverable: rename the file", name)
 		}
 		names[filepath.Base(file)] = true
 		if err := copyInto(box, file); err != nil {
@@ -136,7 +136,7 @@ func copyInto(box, file string) error {
 	}
 	root, err := os.OpenRoot(box)
 	if err != nil {
-		return fmt.Errorf("open output box: %w", err)
+		return fmt.Errorf("open output folder: %w", err)
 	}
 	defer root.Close()
 	if there, err := root.Stat(name); err == nil && os.SameFile(info, there) {
@@ -144,7 +144,7 @@ func copyInto(box, file string) error {
 	}
 	to, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NONBLOCK, 0o600)
 	if err != nil {
-		return fmt.Errorf("put %s into the output box: %w", name, err)
+		return fmt.Errorf("copy %s into the output folder: %w", name, err)
 	}
 	_, err = io.Copy(to, from)
 	if err == nil {
@@ -170,7 +170,7 @@ func syncInto(box *os.Root, f *os.File) error {
 type Question struct {
 	To, Text string
 	Fields   mesh.ResultFields // that its report must have
-	Files    []files.Opened
+	Files    []files.OpenFile
 	Patience time.Duration // the longest wait for the report
 }
 
@@ -201,7 +201,7 @@ func (a *Agent) Ask(ctx context.Context, in Inside, q Question) (id string, err 
 }
 
 // Send sends a message to another agent. The turn does not wait for an answer.
-func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...files.Opened) error {
+func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...files.OpenFile) error {
 	e, err := a.outgoing().message(in, state.Post, to, text)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (a *Agent) Send(ctx context.Context, in Inside, to, text string, list ...fi
 }
 
 // attach keeps the files of a message.
-func (o outgoing) attach(e *state.Effect, list []files.Opened) (err error) {
+func (o outgoing) attach(e *state.Effect, list []files.OpenFile) (err error) {
 	if e.Files, err = (files.Outgoing{Store: o.store}).Keep(list); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 		return state.Effect{}, err
 	}
 	if len(m.sent.Hops) >= mesh.MaxHops {
-		return state.Effect{}, fmt.Errorf("this message has passed %d agents, which is the limit", mesh.MaxHops)
+		return state.Effect{}, fmt.Errorf("this message has passed through %d agents, which is the limit", mesh.MaxHops)
 	}
 	e := state.Effect{
 		Kind: kind, Channel: state.ByMesh, To: to, Text: text, TurnID: in.TurnID,
@@ -279,7 +279,7 @@ func fits(e state.Effect) error {
 		size += len(fields)
 	}
 	if room := roomFor(files.ForMesh(e.Files)); size > room {
-		return fmt.Errorf("the message has %d bytes as JSON, and the mesh takes %d", size, room)
+		return fmt.Errorf("the message has %d bytes as JSON, and the limit is %d", size, room)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 // one of a turn that is over, are refused.
 func TestSubmitOnce(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 us submit 'the first' || echo "first refused" >>refused
 us submit 'the second' 2>>refused || echo "second refused" >>refused
 AGENTSTATELOOP_EPOCH=99 us submit 'of another epoch' 2>>refused || echo "stale refused" >>refused
@@ -32,7 +32,7 @@ echo 'printed besides'
 		t.Errorf("replies: %+v", replies)
 	}
 	want := cycle.ErrSubmitted.Error() + "\nsecond refused\n" + cycle.ErrStale.Error() + "\nstale refused"
-	if got := h.left("refused"); got != want {
+	if got := h.workFile("refused"); got != want {
 		t.Errorf("refused:\n%s\nwant:\n%s", got, want)
 	}
 	runs := strings.Fields(h.runs()[0])
@@ -43,27 +43,27 @@ echo 'printed besides'
 }
 
 // Of many submits at once one counts, and only its caller learns that it does.
-func TestOfManySubmitsAtOnceOneCounts(t *testing.T) {
+func TestConcurrentSubmits(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
+	h := newAwakeFixture(t)
+	h.playScript("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != h.left("took") {
-		t.Errorf("replies: %+v; told to have been taken: %q", replies, h.left("took"))
+	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != h.workFile("took") {
+		t.Errorf("replies: %+v; told to have been taken: %q", replies, h.workFile("took"))
 	}
 }
 
 // A message may name the fields that its result must have.
 func TestSubmitChecksTheResultFields(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 us submit 'done' verdict=green 2>missing
 us submit 'done' verdict=green commit=4c1f
 `)
 	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: mesh.ResultFields{{Name: "verdict", Required: true}, {Name: "commit", Required: true}}})
 	h.poll()
-	if got := h.left("missing"); !strings.Contains(got, "missing: commit: add --field commit=") {
+	if got := h.workFile("missing"); !strings.Contains(got, "missing: commit: add --field commit=") {
 		t.Errorf("told: %q", got)
 	}
 	if !strings.Contains(h.prompt(), "verdict: any value, required\ncommit: any value, required") {
@@ -78,8 +78,8 @@ us submit 'done' verdict=green commit=4c1f
 // A file goes with the reply, up to a size; a larger file is named.
 func TestSubmittedFilesGoWithTheReply(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 echo 'the report' >report.txt
 head -c 19000000 /dev/zero >"$AGENTSTATELOOP_OUTPUT/large.bin"
 us submit 'see the files' --file report.txt
@@ -108,9 +108,9 @@ func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
 		"its runner dies":     "echo up >up; exec sleep 300",
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			up, _ := h.pipe("up")
-			h.plays("us submit 'it is done'\n" + last + "\n")
+			h.playScript("us submit 'it is done'\n" + last + "\n")
 			h.receive(letter{id: "<one@example.com>"})
 			runner := h.poller(h.blueprintFile(), "poll")
 			check(t, runner.Start())
@@ -135,9 +135,9 @@ func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
 // An orphan that submits while it is being ended has submitted.
 func TestAnOrphansLastSubmitCounts(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	up, _ := h.pipe("up")
-	h.plays("exec 2>>errors; trap 'us submit \"just in time\"; exit' TERM\necho up >up\nwhile :; do sleep 0.05; done\n")
+	h.playScript("exec 2>>errors; trap 'us submit \"just in time\"; exit' TERM\necho up >up\nwhile :; do sleep 0.05; done\n")
 	h.receive(letter{id: "<one@example.com>"})
 	runner := h.poller(h.blueprintFile(), "poll")
 	check(t, runner.Start())
@@ -147,14 +147,14 @@ func TestAnOrphansLastSubmitCounts(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
 	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "just in time" || len(h.runs()) != 1 {
-		t.Errorf("replies: %+v after %q; %s", replies, h.runs(), h.left("errors"))
+		t.Errorf("replies: %+v after %q; %s", replies, h.runs(), h.workFile("errors"))
 	}
 }
 
 // A runner that is told to stop, as by a shutdown, gives its message back, and
 // the attempt does not count. A turn that was submitted or stopped is over all
 // the same.
-func TestARunnerThatIsToldToGo(t *testing.T) {
+func TestStoppedRunnerReturnsMessage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		does    string
@@ -167,10 +167,10 @@ func TestARunnerThatIsToldToGo(t *testing.T) {
 		"stopped":   {does: ":", stop: true, runs: 1, outcome: state.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Policy.MaxAttempts = 1
 			up, _ := h.pipe("up")
-			h.plays(c.does + "\n[ -e again ] || { : >again; echo up >up; exec sleep 300; }\necho done\n")
+			h.playScript(c.does + "\n[ -e again ] || { : >again; echo up >up; exec sleep 300; }\necho done\n")
 			h.receive(letter{id: "<one@example.com>"})
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -213,12 +213,12 @@ echo "told: $(grep -A1 '^<report ' prompt | grep -v '<report ' | tr '\n' ' ')"
 // with its box.
 func TestAQuestionAndItsAnswer(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(asking)
+	h := newAwakeFixture(t)
+	h.playScript(asking)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
 	asked := h.reports()
-	if len(asked) != 1 || asked[0].Kind != mesh.KindAsk || asked[0].ID != h.left("ids") || fmt.Sprint(asked[0].Hops) != "["+handle+"]" {
+	if len(asked) != 1 || asked[0].Kind != mesh.KindAsk || asked[0].ID != h.workFile("ids") || fmt.Sprint(asked[0].Hops) != "["+handle+"]" {
 		t.Fatalf("asked: %+v", asked)
 	}
 	h.wantTasks()
@@ -234,7 +234,7 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 		t.Errorf("replies: %+v", replies)
 	}
 	for _, want := range []string{"deploy it", "You asked @" + peer + " (" + asked[0].ID + "): which commit?", "<said #>\nI have asked.\n</said #>"} {
-		if !strings.Contains(unbound(h.prompt()), want) {
+		if !strings.Contains(maskBoundary(h.prompt()), want) {
 			t.Errorf("the prompt of the resumed turn lacks %q:\n%s", want, h.prompt())
 		}
 	}
@@ -258,8 +258,8 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 // If nobody answers, a timeout stands in for the report at the deadline.
 func TestAQuestionThatNobodyAnswers(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(asking)
+	h := newAwakeFixture(t)
+	h.playScript(asking)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.pollAfter(9 * time.Minute)
@@ -275,9 +275,9 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 // waiting, the turn is finished, and the message is next.
 func TestTheOperatorEndsTheWaiting(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	h.plays(asking)
+	h.playScript(asking)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	h.receive(letter{id: "<two@example.com>", body: "two"})
@@ -295,25 +295,25 @@ func TestTheOperatorEndsTheWaiting(t *testing.T) {
 // A sent message leaves at once, and nobody waits for it.
 func TestSendLeavesDuringTheTurn(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays("us send " + peer + " 'the deploy is done' && us ask " + handle + " 'me?' 1m 2>self; echo ok\n")
+	h := newAwakeFixture(t)
+	h.playScript("us send " + peer + " 'the deploy is done' && us ask " + handle + " 'me?' 1m 2>self; echo ok\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantTasks(state.Success)
 	if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindMessage || got[0].Text != "the deploy is done" {
 		t.Errorf("the peer got %+v", got)
 	}
-	if h.left("self") != "an agent cannot send itself a message" {
-		t.Errorf("asking oneself: %q", h.left("self"))
+	if h.workFile("self") != "an agent cannot send itself a message" {
+		t.Errorf("asking oneself: %q", h.workFile("self"))
 	}
 }
 
 // A file that lies in the output box already goes with the reply as it is, whatever path
 // leads to it. The names of the deliverable itself are not the agent's.
-func TestSubmitsWhatLiesInTheOutputBox(t *testing.T) {
+func TestSubmitFileOfOutputFolder(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 ln -s "$AGENTSTATELOOP_OUTPUT" box
 echo 'the report' >box/report.txt
 echo 'a table' >table.txt
@@ -338,7 +338,7 @@ us submit 'see the files' --file box/report.txt --file table.txt
 			t.Errorf("%s holds %q, %v", name, data, err)
 		}
 	}
-	if got := h.left("refused"); got != "deliverable.txt is the name of the deliverable itself: give the file another one\npipe refused" {
+	if got := h.workFile("refused"); got != "deliverable.txt is the name of the deliverable: rename the file\npipe refused" {
 		t.Errorf("refused: %q", got)
 	}
 	if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "see the files") {

@@ -27,7 +27,7 @@ echo the answer
 var largeFile = sync.OnceValue(func() []byte { return []byte(strings.Repeat("large file\n", 2_000_000/11+1)[:2_000_000]) })
 
 // wantWhole checks that the last answer holds both files.
-func (h *house) wantWhole() {
+func (h *fixture) wantWhole() {
 	h.t.Helper()
 	replies := h.sentOf("reply")
 	if len(replies) == 0 {
@@ -41,7 +41,7 @@ func (h *house) wantWhole() {
 }
 
 // largePlace returns the place of the large file in the output box.
-func (h *house) largePlace() string {
+func (h *fixture) largePlace() string {
 	h.t.Helper()
 	tasks := h.lines(state.LineTask)
 	return h.agent.Store.Path(filepath.Join(tasks[len(tasks)-1].OutputBox, "made", "large.csv"))
@@ -56,16 +56,16 @@ func exists(path string) bool {
 // the row has ended, in whatever way.
 func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(h *house, again func()){
-		"sent":    func(h *house, again func()) { again(); h.pollAfter(2 * time.Minute); h.wantWhole() },
-		"dropped": func(h *house, _ func()) { check(h.t, h.agent.DropEffect(h.t.Context(), h.row(state.Reply).ID, "")) },
-		"while its rendered part was damaged": func(h *house, again func()) {
+	for name, end := range map[string]func(h *fixture, again func()){
+		"sent":    func(h *fixture, again func()) { again(); h.pollAfter(2 * time.Minute); h.wantWhole() },
+		"dropped": func(h *fixture, _ func()) { check(h.t, h.agent.DropEffect(h.t.Context(), h.row(state.Reply).ID, "")) },
+		"while its rendered part was damaged": func(h *fixture, again func()) {
 			check(h.t, os.WriteFile(h.agent.Store.Path(h.row(state.Reply).File), []byte("x"), 0o600))
 			again()
 			h.pollAfter(2 * time.Minute)
 			h.wantWhole()
 		},
-		"after a crash before it was taken out": func(h *house, again func()) {
+		"after a crash before it was taken out": func(h *fixture, again func()) {
 			check(h.t, os.WriteFile(h.largePlace(), largeFile(), 0o600))
 			again()
 			h.pollAfter(2 * time.Minute)
@@ -73,8 +73,8 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
-			h.plays(leavesLarge)
+			h := newAwakeFixture(t)
+			h.playScript(leavesLarge)
 			again := h.smtpRefuses()
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
@@ -103,8 +103,8 @@ func TestADamagedLargeFileIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(string) error{"one bit": flipLast, "cut short": damages["cut short"], "removed": os.Remove} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
-			h.plays(leavesLarge)
+			h := newAwakeFixture(t)
+			h.playScript(leavesLarge)
 			again := h.smtpRefuses()
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
@@ -131,7 +131,7 @@ func TestADamagedLargeFileIsNotSent(t *testing.T) {
 // An agent that lingers after its answer has its large file until it has ended.
 func TestAnAgentThatLingersKeepsItsLargeFile(t *testing.T) {
 	t.Parallel()
-	h := newRestingHouse(t)
+	h := newRestingFixture(t)
 	h.script(strings.Replace(resting, `touch "$AGENTSTATELOOP_OUTPUT/early"`, strings.Replace(leavesLarge, "echo the answer\n", "", 1), 1))
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>"})

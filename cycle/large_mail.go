@@ -30,7 +30,7 @@ type largeMail struct {
 
 // due returns the UIDs of the mails to fetch now. It returns no UIDs while the inbox is full.
 func (l *largeMail) due(s state.State) []uint32 {
-	if room, _ := rooms(s); l.mail == nil || room <= 0 {
+	if room, _ := takeLimits(s); l.mail == nil || room <= 0 {
 		return nil
 	}
 	return s.Cursor.LargeDue(l.now())
@@ -45,18 +45,18 @@ func (l *largeMail) waits() (bool, error) {
 	return withLock(l.store, store.FetchLock, func() error { return nil })
 }
 
-// fetching is a poll's background fetch of large mail.
-type fetching struct {
-	came   chan struct{} // holds one value if a mail has come since the last read
-	ended  chan struct{} // closed at the end; then report and err are set
-	report Report
-	err    error
+// largeFetch is a poll's background fetch of large mail.
+type largeFetch struct {
+	arrived chan struct{} // holds one value if a mail has come since the last read
+	ended   chan struct{} // closed at the end; then report and err are set
+	report  Report
+	err     error
 }
 
 // begin fetches the due mails in the background. It does nothing if another process fetches
 // large mail.
-func (l *largeMail) begin(ctx context.Context) *fetching {
-	f := &fetching{came: make(chan struct{}, 1), ended: make(chan struct{})}
+func (l *largeMail) begin(ctx context.Context) *largeFetch {
+	f := &largeFetch{arrived: make(chan struct{}, 1), ended: make(chan struct{})}
 	waits, err := l.waits()
 	if err != nil || !waits {
 		f.err = err
@@ -72,14 +72,14 @@ func (l *largeMail) begin(ctx context.Context) *fetching {
 
 // wait waits for the end of the fetch, and calls turns when a mail has come. It adds the
 // results to the report.
-func (f *fetching) wait(r *Report, turns func() error) error {
+func (f *largeFetch) wait(r *Report, turns func() error) error {
 	var errs []error
 	for {
 		select {
-		case <-f.came:
+		case <-f.arrived:
 			errs = append(errs, turns())
 		case <-f.ended:
-			if len(f.came) > 0 {
+			if len(f.arrived) > 0 {
 				continue
 			}
 			r.Arrived += f.report.Arrived
@@ -94,7 +94,7 @@ func (f *fetching) wait(r *Report, turns func() error) error {
 
 // fetchAll fetches every large mail that is due, each once. The caller holds
 // fetch.lock.
-func (l *largeMail) fetchAll(ctx context.Context, f *fetching) error {
+func (l *largeMail) fetchAll(ctx context.Context, f *largeFetch) error {
 	tried := map[string]bool{}
 	for ctx.Err() == nil {
 		s, err := l.store.Read()
@@ -114,7 +114,7 @@ func (l *largeMail) fetchAll(ctx context.Context, f *fetching) error {
 }
 
 // fetch fetches one mail and commits the result. Server failures go into the report.
-func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fetching) error {
+func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *largeFetch) error {
 	began := l.now()
 	events, failed := l.observer.observeLarge(ctx, s, uid)
 	f.report.fail(failed)
@@ -128,17 +128,17 @@ func (l *largeMail) fetch(ctx context.Context, s state.State, uid uint32, f *fet
 	if err != nil {
 		return err
 	}
-	var came Report
-	came.count(s)
-	if came.Arrived+came.Rejected > 0 {
-		l.logf("large mail %s: came in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
+	var counts Report
+	counts.count(s)
+	if counts.Arrived+counts.Rejected > 0 {
+		l.logf("large mail %s: fetched in %v", s.Cursor.Key(uid), l.now().Sub(began).Round(time.Second))
 	}
 	err = l.flusher.sendDue(ctx, s, &f.report) // the ack
-	f.report.Arrived += came.Arrived
-	f.report.Rejected += came.Rejected
-	if came.Arrived > 0 {
+	f.report.Arrived += counts.Arrived
+	f.report.Rejected += counts.Rejected
+	if counts.Arrived > 0 {
 		select {
-		case f.came <- struct{}{}:
+		case f.arrived <- struct{}{}:
 		default: // noted already
 		}
 	}
@@ -177,7 +177,7 @@ func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) 
 		obs.failWithheld(scan)
 	}
 	obs.events = append(obs.events, state.LargeFetched{UID: uid, Cursor: scan.Cursor})
-	obs.found(scan, events)
+	obs.addScan(scan, events)
 	obs.events = append(obs.events, ad.quarantine.Events()...)
 	return obs.events, obs.failed
 }
@@ -224,7 +224,7 @@ func (r *summedReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	r.hash.Write(p[:n])
 	if err == io.EOF && hex.EncodeToString(r.hash.Sum(nil)) != r.sum {
-		err = store.Damaged(r.name, errors.New("it was changed while it was sent"))
+		err = store.Damaged(r.name, errors.New("it changed while it was being sent"))
 	}
 	return n, err
 }

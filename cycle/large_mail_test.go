@@ -25,7 +25,7 @@ func largeLetter() letter {
 
 // slowLine returns the agent of h as another process has it, behind a slow line to
 // the mail server.
-func (h *house) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
+func (h *fixture) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
 	h.agent.Mail.Mailbox.Large = largeSize
 	line := mailtest.StartSlowLine(h.t, h.mail.IMAP, 1<<20)
 	slow := h.blueprint.agent(h.clock.Now)
@@ -34,24 +34,24 @@ func (h *house) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
 	return slow, line
 }
 
-// polled is what a poll in the background came to.
-type polled struct {
-	r   cycle.Report
-	err error
+// pollResult is what a poll in the background came to.
+type pollResult struct {
+	report cycle.Report
+	err    error
 }
 
 // pollOf polls in the background.
-func pollOf(ctx context.Context, a *cycle.Agent, o cycle.PollOptions) <-chan polled {
-	done := make(chan polled, 1)
+func pollOf(ctx context.Context, a *cycle.Agent, o cycle.PollOptions) <-chan pollResult {
+	done := make(chan pollResult, 1)
 	go func() {
 		r, err := a.Poll(ctx, o)
-		done <- polled{r, err}
+		done <- pollResult{r, err}
 	}()
 	return done
 }
 
 // answers returns the texts of the replies, in the order in which they left.
-func (h *house) answers() []string {
+func (h *fixture) answers() []string {
 	var texts []string
 	for _, s := range h.sentOf("reply") {
 		texts = append(texts, s.text)
@@ -61,9 +61,9 @@ func (h *house) answers() []string {
 
 // While a large mail is on its way, others come in and are answered. Nobody else
 // fetches it. Then it has its own turn, once.
-func TestNothingWaitsForALargeMail(t *testing.T) {
+func TestLargeMailDelaysNothing(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	slow, line := h.slowLine()
 	large := h.receive(largeLetter())
 	var bodies atomic.Int32
@@ -93,8 +93,8 @@ func TestNothingWaitsForALargeMail(t *testing.T) {
 
 	line.Resume()
 	got := <-done
-	if got.err != nil || got.r.Arrived != 1 || got.r.Turns != 1 {
-		t.Errorf("%+v, %v", got.r, got.err)
+	if got.err != nil || got.report.Arrived != 1 || got.report.Turns != 1 {
+		t.Errorf("%+v, %v", got.report, got.err)
 	}
 	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one", "I read: the large one"}) {
 		t.Errorf("answers: %q", got)
@@ -111,7 +111,7 @@ func TestNothingWaitsForALargeMail(t *testing.T) {
 // failure. The next poll fetches it.
 func TestALargeMailIsBrokenOff(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	slow, line := h.slowLine()
 	large := h.receive(largeLetter())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -120,8 +120,8 @@ func TestALargeMailIsBrokenOff(t *testing.T) {
 	done := pollOf(ctx, slow, cycle.PollOptions{})
 	line.Carried(50_000)
 	cancel()
-	if got := <-done; got.err != nil || got.r.Arrived != 0 || len(got.r.Failed) > 0 {
-		t.Errorf("%+v, %v", got.r, got.err)
+	if got := <-done; got.err != nil || got.report.Arrived != 0 || len(got.report.Failed) > 0 {
+		t.Errorf("%+v, %v", got.report, got.err)
 	}
 	if s := h.state(); !slices.Equal(s.Cursor.Large, []uint32{large}) || len(s.Cursor.Failures) > 0 {
 		t.Errorf("the cursor is %+v", s.Cursor)
@@ -135,7 +135,7 @@ func TestALargeMailIsBrokenOff(t *testing.T) {
 // mail: it is tried again with pauses, told, and holds up nothing, silence included.
 func TestALargeMailThatFails(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Large = largeSize
 	large := h.receive(largeLetter())
 	broken := func(uids imap.NumSet, body bool) error {
@@ -174,7 +174,7 @@ func TestALargeMailThatFails(t *testing.T) {
 // another process is at it.
 func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	slow, line := h.slowLine()
 	detached := h.detached()
 	h.receive(largeLetter())
@@ -194,7 +194,7 @@ func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
 		t.Fatal(err)
 	}
 	line.Resume()
-	if got := <-done; got.err != nil || got.r.Arrived != 1 || got.r.Turns != 0 || !got.r.TurnWaiting {
-		t.Errorf("%+v, %v", got.r, got.err)
+	if got := <-done; got.err != nil || got.report.Arrived != 1 || got.report.Turns != 0 || !got.report.TurnWaiting {
+		t.Errorf("%+v, %v", got.report, got.err)
 	}
 }

@@ -35,15 +35,15 @@ func TestLimits(t *testing.T) {
 			return controlOf(len(head), "STOP") != ""
 		}},
 		{Const: "maxAtOnce", Max: 200, Within: func(_ *testing.T, n int64) bool {
-			room, _ := rooms(state.State{})
+			room, _ := takeLimits(state.State{})
 			return int(n) <= room
 		}},
 		{Const: "maxWaiting", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			room, _ := rooms(state.State{Received: state.Received{Inbox: make([]state.Message, n-1)}})
+			room, _ := takeLimits(state.State{Received: state.Received{Inbox: make([]state.Message, n-1)}})
 			return room > 0
 		}},
 		{Const: "maxFromPeers", Max: 500, Within: func(_ *testing.T, n int64) bool {
-			_, forPeers := rooms(state.State{Received: state.Received{Inbox: many(n-1, func(int) state.Message { return state.Message{Source: state.Mesh} })}})
+			_, forPeers := takeLimits(state.State{Received: state.Received{Inbox: many(n-1, func(int) state.Message { return state.Message{Source: state.Mesh} })}})
 			return forPeers > 0
 		}},
 		{Const: "takenAMinute", Max: 5, Within: func(_ *testing.T, n int64) bool {
@@ -61,7 +61,7 @@ func TestLimits(t *testing.T) {
 			return ad.rejectMesh(m, "trust", "", false).At.Equal(noon)
 		}},
 		{Const: "maxEventName", Max: 64, Within: func(_ *testing.T, n int64) bool { return eventName(text(n)) == text(n) }},
-		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wide(n)}) == wide(n) }},
+		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wideText(n)}) == wideText(n) }},
 		{Const: "excerptLength", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return strings.Contains(challengeText("goulard3120", quarantine.Item{}, []byte("Subject: x\r\n\r\n"+text(n)), "token"), text(n)+"\n")
 		}},
@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 				}
 				answers.References = append(answers.References, id)
 			}
-			return len(repeated(st, answers).Texts) == int(n)
+			return len(sentTexts(st, answers).Texts) == int(n)
 		}},
 		{Const: "maxSentMail", Max: 1_048_576, Within: func(t *testing.T, n int64) bool {
 			id := message.IDs{Handle: "goulard3120", Address: "bot@example.org", IDKey: message.IDKey{Secret: make([]byte, 16)}}.Make("reply.1", "")
@@ -92,7 +92,7 @@ func TestLimits(t *testing.T) {
 			if err := st.Keep(sentFile("reply.1"), strings.NewReader(head+strings.Repeat("x", int(n)-len(head)))); err != nil {
 				t.Fatal(err)
 			}
-			return len(repeated(st, message.Header{InReplyTo: id}).Texts) == 1
+			return len(sentTexts(st, message.Header{InReplyTo: id}).Texts) == 1
 		}},
 
 		// The poll.
@@ -138,7 +138,7 @@ func TestLimits(t *testing.T) {
 			return err == nil && len(left) == 0
 		}},
 		limittest.Duration("announcePatience", 5*time.Second, 1, func(t *testing.T, d time.Duration) bool {
-			return d <= patienceOf(t, func(m *Mesh) { announcer{mesh: m}.tell(mesh.Task{}) })
+			return d <= patienceOf(t, func(m *Mesh) { announcer{mesh: m}.publish(mesh.Task{}) })
 		}),
 		limittest.Duration("meshPatience", 50*time.Second, 1, func(t *testing.T, d time.Duration) bool {
 			return d <= patienceOf(t, func(m *Mesh) {
@@ -147,43 +147,43 @@ func TestLimits(t *testing.T) {
 				watchMesh(ctx, m, &store.Store{Dir: t.TempDir()}, nil, nil, func() {})
 			})
 		}),
-		{Const: "maxBurst", Max: 10, Within: func(_ *testing.T, n int64) bool { return atOnce(int(n)) }},
+		{Const: "maxBurst", Max: 10, Within: func(_ *testing.T, n int64) bool { return inBurst(int(n)) }},
 
 		// Turns and their sessions.
 		limittest.Duration("deniedRest", 45*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
 			return d <= giveBackDenied(state.Head{}, &state.CredentialError{Err: io.EOF}).Wait
 		}),
-		{Const: "warnAt", Max: 74, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return ss.warning(c.Session) == 0 }},
-		{Const: "compactAt", Max: 89, Within: func(_ *testing.T, n int64) bool { ss, c := filled(n); return !ss.toCompact(c.Session) }},
+		{Const: "warnAt", Max: 74, Within: func(_ *testing.T, n int64) bool { ss, c := filledSession(n); return ss.warning(c.Session) == 0 }},
+		{Const: "compactAt", Max: 89, Within: func(_ *testing.T, n int64) bool { ss, c := filledSession(n); return !ss.toCompact(c.Session) }},
 		{Const: "maxFailedSummaries", Max: 1, Within: func(_ *testing.T, n int64) bool { // after which there is another try
-			ss, c := filled(95)
+			ss, c := filledSession(95)
 			c.Session.FailedSummaries = int(n)
 			return ss.toCompact(c.Session)
 		}},
 		limittest.Duration("SummaryTimeout", 5*time.Minute, 1, func(_ *testing.T, d time.Duration) bool { return summaryTimeout(d) == d }),
-		{Const: "maxSummary", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return new(compactor).kept(text(n)) == text(n) }},
+		{Const: "maxSummary", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return new(compactor).cleanSummary(text(n)) == text(n) }},
 		{Const: "maxSummarized", Max: 262_144, Within: func(t *testing.T, n int64) bool { return int(n) <= agentIn(t).summaryMaker(backend{}).recaller.bytes() }},
 		{Const: "DefaultRecall", Max: 32_768, Within: func(t *testing.T, n int64) bool { return int(n) <= agentIn(t).recaller().bytes() }},
 		{Const: "recallPart", Max: 4096, Within: func(t *testing.T, n int64) bool {
 			a := agentIn(t)
-			return strings.Contains(a.recaller().exchange(taskOf(t, a, n), recallPart).Asked.Text, text(n))
+			return strings.Contains(a.recaller().exchange(taskOf(t, a, n), recallPart).Message.Text, text(n))
 		}},
 		{Const: "searchRead", Max: 65_536, Within: func(t *testing.T, n int64) bool {
 			a := agentIn(t)
-			return strings.Contains(a.recaller().searched(taskOf(t, a, n)), text(n))
+			return strings.Contains(a.recaller().searchText(taskOf(t, a, n)), text(n))
 		}},
-		{Const: "searchMost", Max: 20, Within: func(_ *testing.T, n int64) bool { return mostFound(int(n)) == int(n) }},
+		{Const: "searchMost", Max: 20, Within: func(_ *testing.T, n int64) bool { return clampResults(int(n)) == int(n) }},
 		{Const: "boundaryLen", Max: 16, Within: func(_ *testing.T, n int64) bool { return int(n) <= len(newFences().Boundary) }},
 		{Const: "meanwhileMost", Max: 20, Within: func(t *testing.T, n int64) bool {
 			a := agentIn(t)
 			_, err := a.journal().commit(t.Context(), many(n, func(i int) state.Event { return state.Nudged{Key: fmt.Sprint("n", i)} })...)
-			_, lines := a.prompter(a.usual()).meanwhile(newFences(), state.Message{Operator: true})
+			_, lines := a.prompter(a.mainBackend()).meanwhile(newFences(), state.Message{Operator: true})
 			return err == nil && len(lines) == int(n)
 		}},
 
 		{Const: "maxProblems", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			m := turnMessage{content: message.Content{Problems: many(n, func(int) string { return "a part" })}}
-			return !strings.Contains(m.fenced(prompt.Fences{Boundary: "b"}), "more")
+			return !strings.Contains(m.fencedText(prompt.Fences{Boundary: "b"}), "more")
 		}},
 		{Const: "maxRemembered", Max: 10, Within: func(_ *testing.T, n int64) bool {
 			m := turnMessage{content: message.Content{Attachments: make([]message.Attachment, n)}}
@@ -265,8 +265,8 @@ func TestPauses(t *testing.T) {
 // text returns n bytes, which are a word.
 func text(n int64) string { return strings.Repeat("x", int(n)) }
 
-// wide returns n characters of two bytes each.
-func wide(n int64) string { return strings.Repeat("é", int(n)) }
+// wideText returns n characters of two bytes each.
+func wideText(n int64) string { return strings.Repeat("é", int(n)) }
 
 // many returns n values.
 func many[T any](n int64, value func(i int) T) []T {
@@ -303,15 +303,15 @@ func taskOf(t *testing.T, a *Agent, n int64) state.Line {
 	return state.Line{Row: &state.Message{Source: state.CLI, Payload: "messages/m"}}
 }
 
-// filled returns a session of which so many percent are full.
-func filled(percent int64) (sessions, state.Conversation) {
+// filledSession returns a session of which so many percent are full.
+func filledSession(percent int64) (sessions, state.Conversation) {
 	return sessions{turn: &turn.Config{Runner: turn.Exec}, window: 100}, state.Conversation{Session: state.Session{Runner: turn.Exec, ID: "s", Context: percent}}
 }
 
 // printsInTime reports whether the program of a prompt may print n bytes.
 func printsInTime(t *testing.T, n int64, to string) bool {
 	c := ClockPrompt{If: &hook.Program{Command: []string{"/bin/sh", "-c", fmt.Sprintf("head -c %d /dev/zero%s", n, to)}, Dir: t.TempDir(), Env: os.Environ()}}
-	_, err := c.asked(t.Context(), noon)
+	_, err := c.runIf(t.Context(), noon)
 	return err == nil
 }
 

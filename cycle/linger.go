@@ -189,7 +189,7 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 		switch {
 		case !away && box.Empty() && held:
 			continue // the mesh waited, or was not asked to
-		case news && atOnce(burst):
+		case news && inBurst(burst):
 			continue // what comes now is another wake; a mesh that shows this again is asked once more
 		}
 		// The mesh is away, has no long poll, or shows items that a poll is about to take.
@@ -201,8 +201,8 @@ func watchMesh(ctx context.Context, m *Mesh, st *store.Store, kick <-chan struct
 // a second. Further wakes pause for a quarter of a second or more.
 const maxBurst = 10
 
-// atOnce reports whether the nth wake since the mesh was quiet is followed without a pause.
-func atOnce(n int) bool { return n <= maxBurst }
+// inBurst reports whether the nth wake since the mesh was quiet is followed without a pause.
+func inBurst(n int) bool { return n <= maxBurst }
 
 // rejectsEvery is the time between two polls that only take items which the gate rejects.
 // Without it a stranger could make the agent poll at each nudge.
@@ -235,7 +235,7 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	}
 	if box.HaltUnproven {
 		w.repeat = time.Time{} // a poll cannot change that
-	} else if w.switched(box.Halted) {
+	} else if w.haltChanged(box.Halted) {
 		news = true
 	}
 	w.known = known
@@ -245,9 +245,9 @@ func (w *meshWatch) compare(box mesh.Mailbox) (news bool) {
 	return news
 }
 
-// switched records whether the mesh is halted, and reports whether a poll must look at that:
+// haltChanged records whether the mesh is halted, and reports whether a poll must look at that:
 // because it has changed, or repeatedly while the state does not show it.
-func (w *meshWatch) switched(on bool) (news bool) {
+func (w *meshWatch) haltChanged(on bool) (news bool) {
 	// A running poll may be about to commit an older value.
 	news = on != w.halted
 	w.halted = on

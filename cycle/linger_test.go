@@ -13,10 +13,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// engaged returns a house whose agent is in PREP.
-func engaged(t *testing.T) *house {
+// newEngagedFixture returns a fixture whose agent is in PREP.
+func newEngagedFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
 	h.wantPhase(state.PREP)
@@ -24,7 +24,7 @@ func engaged(t *testing.T) *house {
 }
 
 // onCommit calls f after each commit, without delaying it.
-func (h *house) onCommit(f func(state.State)) {
+func (h *fixture) onCommit(f func(state.State)) {
 	h.agent.Store.Hook = func(step, _ string) error {
 		if step == "done" {
 			go func() {
@@ -40,13 +40,13 @@ func (h *house) onCommit(f func(state.State)) {
 // Whatever comes while a poll lingers gets its turn at once, and that ends the
 // lingering: by each channel, long before the time is over.
 func TestLingerReacts(t *testing.T) {
-	for name, come := range map[string]func(h *house){
-		"mail": func(h *house) { h.receive(letter{id: "<one@example.com>"}) },
-		"mesh": func(h *house) { h.post(mesh.Message{Text: "hello"}) },
+	for name, come := range map[string]func(h *fixture){
+		"mail": func(h *fixture) { h.receive(letter{id: "<one@example.com>"}) },
+		"mesh": func(h *fixture) { h.post(mesh.Message{Text: "hello"}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := engaged(t)
+			h := newEngagedFixture(t)
 			var once atomic.Bool
 			h.onCommit(func(state.State) {
 				if once.CompareAndSwap(false, true) { // the lingering poll itself has begun
@@ -66,7 +66,7 @@ func TestLingerReacts(t *testing.T) {
 // and none beyond its time.
 func TestLingerIsOneLogin(t *testing.T) {
 	t.Parallel()
-	h := engaged(t)
+	h := newEngagedFixture(t)
 	lock, err := h.agent.Store.TryLock(store.LingerLock)
 	check(t, err)
 	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
@@ -96,7 +96,7 @@ func (l *countedListener) Accept() (net.Conn, error) {
 }
 
 // countedWire puts a listener of its own between the agent and its mailbox.
-func (h *house) countedWire() *countedListener {
+func (h *fixture) countedWire() *countedListener {
 	h.t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(h.t, err)
@@ -109,7 +109,7 @@ func (h *house) countedWire() *countedListener {
 // The line lingers while the agent is engaged, and not in IDLE.
 func TestTheLineLingers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agent.Schedule.Linger = 50 * time.Second
 	h.poll()
 	if s := h.state(); strings.Contains(s.Schedule.Installed, "--linger") {

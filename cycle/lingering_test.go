@@ -25,16 +25,16 @@ touch "$AGENTSTATELOOP_OUTPUT/late"
 echo '{"type":"result","subtype":"success","is_error":false,"result":"Too late.","session_id":"s-1","total_cost_usd":0.75}'
 `
 
-// newRestingHouse builds a house whose agent lingers after its answer.
-func newRestingHouse(t *testing.T) *house {
-	h := newAwakeHouse(t)
+// newRestingFixture builds a fixture whose agent lingers after its answer.
+func newRestingFixture(t *testing.T) *fixture {
+	h := newAwakeFixture(t)
 	h.agent.Turn.Runner, h.agent.Turn.Settle, h.agent.Turn.Linger = turn.Claude, time.Millisecond, time.Minute
 	h.script(resting)
 	return h
 }
 
 // lingering polls in the background until the answer is out and the agent lives on.
-func (h *house) lingering() (polled chan cycle.Report) {
+func (h *fixture) lingering() (polled chan cycle.Report) {
 	h.t.Helper()
 	polled = make(chan cycle.Report, 1)
 	go func() {
@@ -55,7 +55,7 @@ func (h *house) lingering() (polled chan cycle.Report) {
 
 // pollBeside polls while another poll of this agent has a turn. That poll holds
 // cycle.lock until what it sent is committed.
-func (h *house) pollBeside() cycle.Report {
+func (h *fixture) pollBeside() cycle.Report {
 	h.t.Helper()
 	for {
 		r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
@@ -70,7 +70,7 @@ func (h *house) pollBeside() cycle.Report {
 // An answer leaves when the agent is done. Its process may live on; the next turn
 // waits for its end. What it does meanwhile costs money, and changes nothing else.
 func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
-	h := newRestingHouse(t)
+	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()
 	s := h.state()
@@ -90,8 +90,8 @@ func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
 	// Another mail is collected, and not run.
 	h.receive(letter{id: "<two@example.com>", body: "and you?"})
 	r := h.pollBeside()
-	if r.Arrived != 1 || r.Turns != 0 || strings.Count(h.left("ran"), "ran") != 1 {
-		t.Errorf("%+v, ran %s", r, h.left("ran"))
+	if r.Arrived != 1 || r.Turns != 0 || strings.Count(h.workFile("ran"), "ran") != 1 {
+		t.Errorf("%+v, ran %s", r, h.workFile("ran"))
 	}
 	h.write("go", "")
 	if r := <-polled; r.Turns != 2 {
@@ -123,7 +123,7 @@ var errDies = errors.New("the runner dies")
 // A runner that dies while its agent lingers leaves the agent to the watchdog, and
 // the next turn to the next poll. The answer is not repeated.
 func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
-	h := newRestingHouse(t)
+	h := newRestingFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		r, err := h.agent.Turn.Answer(context.WithoutCancel(ctx), at, nil) // nobody cancels what a killed runner began
 		rest := r.Rest
@@ -160,7 +160,7 @@ func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
 // HALT and stop end an agent that lingers.
 func TestHaltEndsAnAgentThatLingers(t *testing.T) {
 	t.Parallel()
-	h := newRestingHouse(t)
+	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.lingering()
 	_, err := h.agent.Halt(t.Context(), "enough")

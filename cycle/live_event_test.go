@@ -13,8 +13,8 @@ import (
 	"agentstateloop/cycle/view"
 )
 
-// names returns the names of events.
-func names(events []view.LiveEvent) string {
+// eventNames returns the names of events.
+func eventNames(events []view.LiveEvent) string {
 	var all []string
 	for _, e := range events {
 		all = append(all, e.Event)
@@ -24,7 +24,7 @@ func names(events []view.LiveEvent) string {
 
 // sorted returns the names of events in the order of their letters.
 func sorted(events []view.LiveEvent) string {
-	all := strings.Fields(names(events))
+	all := strings.Fields(eventNames(events))
 	slices.Sort(all)
 	return strings.Join(all, " ")
 }
@@ -32,7 +32,7 @@ func sorted(events []view.LiveEvent) string {
 // A follower hears of a step while the agent works, and of each event once, also when
 // it comes back with the id of any of them.
 func TestEventsAreFollowed(t *testing.T) {
-	h := newRestingHouse(t)
+	h := newRestingFixture(t)
 	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
 	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
@@ -40,19 +40,19 @@ func TestEventsAreFollowed(t *testing.T) {
 	polled := h.lingering()
 	all, err := follower.Next()
 	check(t, err)
-	if got := names(all); !strings.Contains(got, "step.session state.thinking step.done state.idle") || !strings.Contains(got, "turn.started") || !strings.Contains(got, "phase.PREP") {
+	if got := eventNames(all); !strings.Contains(got, "step.session state.thinking step.done state.idle") || !strings.Contains(got, "turn.started") || !strings.Contains(got, "phase.PREP") {
 		t.Errorf("while it lingers: %s", got)
 	}
 	h.write("go", "")
 	<-polled
 	more, err := follower.Next()
 	check(t, err)
-	if got := names(more); !strings.Contains(got, "state.killed") || !strings.Contains(got, "turn.exited") {
+	if got := eventNames(more); !strings.Contains(got, "state.killed") || !strings.Contains(got, "turn.exited") {
 		t.Errorf("at its end: %s", got)
 	}
 	all = append(all, more...)
 	if again, err := follower.Next(); len(again) > 0 || err != nil {
-		t.Errorf("again: %s, %v", names(again), err)
+		t.Errorf("again: %s, %v", eventNames(again), err)
 	}
 	seen := map[string]bool{}
 	for i, e := range all {
@@ -68,7 +68,7 @@ func TestEventsAreFollowed(t *testing.T) {
 		rest, err := h.agent.View().Events(at).Next()
 		check(t, err)
 		if sorted(rest) != sorted(all[i+1:]) {
-			t.Errorf("after %s (%s):\n%s\nwant\n%s", e.ID, e.Event, names(rest), names(all[i+1:]))
+			t.Errorf("after %s (%s):\n%s\nwant\n%s", e.ID, e.Event, eventNames(rest), eventNames(all[i+1:]))
 		}
 	}
 	last, err := h.agent.View().LastEvents(1)
@@ -81,7 +81,7 @@ func TestEventsAreFollowed(t *testing.T) {
 // A follower that begins while an agent works, from anywhere, hears of its steps from
 // there on.
 func TestEventsOfAnAgentAtWork(t *testing.T) {
-	h := newRestingHouse(t)
+	h := newRestingFixture(t)
 	onTime := func() { h.clock.advance(time.Since(h.clock.Now())) } // as the steps are
 	onTime()
 	h.receive(letter{id: "<one@example.com>"})
@@ -93,35 +93,35 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	h.pollBeside()
 	found, err := now.Next()
 	check(t, err)
-	if !strings.Contains(names(found), "nudge") {
-		t.Fatalf("from now on: %s", names(found))
+	if !strings.Contains(eventNames(found), "nudge") {
+		t.Fatalf("from now on: %s", eventNames(found))
 	}
 	for _, e := range found {
 		at, err := view.ParseCursor(e.ID)
 		check(t, err)
 		again, err := h.agent.View().Events(at).Next()
 		check(t, err)
-		if got := names(again); strings.Contains(got, "step.") || strings.Contains(got, "state.") {
+		if got := eventNames(again); strings.Contains(got, "step.") || strings.Contains(got, "state.") {
 			t.Errorf("after %s come steps that were before it: %s", e.ID, got)
 		}
 	}
 	last, err := h.agent.View().LastEvents(1)
 	check(t, err)
 	if found, err := last.Next(); len(found) != 1 || err != nil || strings.HasPrefix(found[0].Event, "st") {
-		t.Errorf("the last event: %s, %v", names(found), err)
+		t.Errorf("the last event: %s, %v", eventNames(found), err)
 	}
 	serial, err := view.ParseCursor(strconv.FormatUint(h.state().Serial, 10))
 	check(t, err)
 	since := h.agent.View().Events(serial)
 	if found, err := since.Next(); len(found) > 0 || err != nil {
-		t.Errorf("after the newest commit: %s, %v", names(found), err)
+		t.Errorf("after the newest commit: %s, %v", eventNames(found), err)
 	}
 	h.write("go", "")
 	<-polled
 	for name, follower := range map[string]*view.Events{"from now": now, "the last": last, "a serial": since} {
 		found, err := follower.Next()
 		check(t, err)
-		if got := names(found); !strings.Contains(got, "step.done") || !strings.Contains(got, "state.killed") || strings.Contains(got, "step.session") {
+		if got := eventNames(found); !strings.Contains(got, "step.done") || !strings.Contains(got, "state.killed") || strings.Contains(got, "step.session") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -130,7 +130,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 // A follower goes on where the state begins again: it was removed, or an older copy of it
 // was put back.
 func TestEventsOfAnotherLife(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	toggle := func() {
 		_, err := h.agent.Halt(t.Context(), "")
 		check(t, err)
@@ -141,25 +141,25 @@ func TestEventsOfAnotherLife(t *testing.T) {
 	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	toggle()
-	if found, err := follower.Next(); names(found) != "halt go" || err != nil {
-		t.Fatalf("%s, %v", names(found), err)
+	if found, err := follower.Next(); eventNames(found) != "halt go" || err != nil {
+		t.Fatalf("%s, %v", eventNames(found), err)
 	}
 	check(t, os.RemoveAll(h.agent.Store.Dir))
 	_, err = h.agent.Halt(t.Context(), "")
 	check(t, err)
-	if found, err := follower.Next(); names(found) != "halt" || err != nil {
-		t.Errorf("after the state was removed: %s, %v", names(found), err)
+	if found, err := follower.Next(); eventNames(found) != "halt" || err != nil {
+		t.Errorf("after the state was removed: %s, %v", eventNames(found), err)
 	}
 	_, err = h.agent.Resume(t.Context(), "")
 	check(t, err)
-	if found, err := follower.Next(); names(found) != "go" || err != nil {
-		t.Errorf("and later: %s, %v", names(found), err)
+	if found, err := follower.Next(); eventNames(found) != "go" || err != nil {
+		t.Errorf("and later: %s, %v", eventNames(found), err)
 	}
 }
 
 // Follow ends with its context, and with its caller's error.
 func TestFollowEnds(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)

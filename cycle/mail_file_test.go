@@ -30,10 +30,10 @@ func mixed(id string, parts ...string) letter {
 	}
 }
 
-// reading returns a sleeping agent that answers with what a function says.
-func reading(t *testing.T, answer func(turn.Attempt) string) *house {
+// newReadingFixture returns a sleeping agent that answers with what a function says.
+func newReadingFixture(t *testing.T, answer func(turn.Attempt) string) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: answer(at)}, nil
 	}
@@ -61,12 +61,12 @@ func boxOf(t *testing.T, at turn.Attempt) map[string]string {
 	return found
 }
 
-// TestAttachmentsAreTold checks the list of a mail's files in the prompt, that each lies
+// TestPromptListsAttachments checks the list of a mail's files in the prompt, that each lies
 // where the list says, and under its sender's name where that is safe.
-func TestAttachmentsAreTold(t *testing.T) {
+func TestPromptListsAttachments(t *testing.T) {
 	var told string
 	found := map[string]string{}
-	h := reading(t, func(at turn.Attempt) string {
+	h := newReadingFixture(t, func(at turn.Attempt) string {
 		told, found = string(at.Prompt), boxOf(t, at)
 		return "done"
 	})
@@ -95,7 +95,7 @@ attachment-5.sh ("a<\/files><\/message>\" (x, y, 1 byte): attachments/z.sh", of 
 	if message != want {
 		t.Errorf("told:\n%s\nwant:\n%s", message, want)
 	}
-	if !strings.Contains(told, "Files came with it.") || !strings.Contains(told, "its place in $AGENTSTATELOOP_CONTEXT") {
+	if !strings.Contains(told, "Its attached files are listed below the text") || !strings.Contains(told, "its path in $AGENTSTATELOOP_CONTEXT") {
 		t.Errorf("the list is not explained:\n%s", told)
 	}
 	for name, begin := range map[string]string{"old.csv": "1;2;3", "Отчёт 報.pdf": "%PDF", "attachment-3.txt": "root", "OLD-2.csv": "another", "attachment-5.sh": "x"} {
@@ -124,11 +124,11 @@ func TestMailsWithoutText(t *testing.T) {
 		"two files and a signature":   {mixed("<one@example.com>", attached("filename=a.ics", "text/calendar", "x"), attached("filename=b.bin", "a/b", "x"), attached("filename=s.asc", "application/pgp-signature", "x")), "(This mail has no text, only 2 files: a.ics, b.bin.)"},
 		"nothing":                     {letter{id: "<one@example.com>", body: "\r\n"}, "(This mail is empty: it has neither text nor files.)"},
 		"nothing but a signature":     {letter{id: "<one@example.com>", body: "-- \r\nOp\r\n"}, "(This mail has no text of its own, only quoted text or a signature.)"},
-		"nothing but a broken base64": {letter{id: "<one@example.com>", fields: "Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n", body: "%%%"}, "(This mail has no text, only a picture: attachment-1.png.)\n\n(Not all of this mail could be read as it was meant: broken base64 in a part of type image/png.)"},
+		"nothing but a broken base64": {letter{id: "<one@example.com>", fields: "Content-Type: image/png\r\nContent-Transfer-Encoding: base64\r\n", body: "%%%"}, "(This mail has no text, only a picture: attachment-1.png.)\n\n(Parts of this mail could not be read as intended: broken base64 in a part of type image/png.)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told, text string
-			h := reading(t, func(at turn.Attempt) string {
+			h := newReadingFixture(t, func(at turn.Attempt) string {
 				data, err := os.ReadFile(filepath.Join(at.Dir, "context", "text.txt"))
 				check(t, err)
 				told, text = string(at.Prompt), string(data)
@@ -163,7 +163,7 @@ func TestManyAttachments(t *testing.T) {
 	t.Parallel()
 	var told string
 	found := map[string]string{}
-	h := reading(t, func(at turn.Attempt) string {
+	h := newReadingFixture(t, func(at turn.Attempt) string {
 		told, found = string(at.Prompt), boxOf(t, at)
 		return "done"
 	})

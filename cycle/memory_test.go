@@ -17,7 +17,7 @@ import (
 )
 
 // memory returns a file of the working memory, or "-" if it does not exist.
-func (h *house) memory(file string) string {
+func (h *fixture) memory(file string) string {
 	h.t.Helper()
 	info, err := os.Stat(h.agent.Store.Path(file))
 	if errors.Is(err, os.ErrNotExist) {
@@ -32,7 +32,7 @@ func (h *house) memory(file string) string {
 	return strings.TrimSpace(string(data))
 }
 
-func (h *house) wantMemory(now, before string) {
+func (h *fixture) wantMemory(now, before string) {
 	h.t.Helper()
 	if m, p := h.memory(store.MemoryFile), h.memory(store.MemoryPrevFile); m != now || p != before {
 		h.t.Errorf("the memory is %q, before it was %q; want %q and %q", m, p, now, before)
@@ -43,8 +43,8 @@ func (h *house) wantMemory(now, before string) {
 // all are in the history. A reset sets the memory aside.
 func TestWorkingMemory(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
+	h := newAwakeFixture(t)
+	h.playScript("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
 	say := func(text string) {
 		t.Helper()
 		_, err := h.agent.Tell(t.Context(), "me", text)
@@ -77,7 +77,7 @@ func TestWorkingMemory(t *testing.T) {
 // A process whose turn is over, or whose turn began before a reset, remembers
 // nothing. A secret does not stay in the memory.
 func TestWhoMayRemember(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Secrets = new(secret.Known)
 	h.agent.Secrets.Learn("test", "hunter2hunter2")
 	var in cycle.Inside
@@ -111,10 +111,10 @@ func TestWhoMayRemember(t *testing.T) {
 // only what that agent has said.
 func TestPeersRememberForThemselves(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<zero@example.com>", body: "the red door"})
 	h.poll()
-	h.plays("us remember 'trust me' && us search door\n")
+	h.playScript("us remember 'trust me' && us search door\n")
 	h.post(mesh.Message{Text: "remember me"})
 	h.pollAfter(time.Minute)
 	h.wantMemory("-", "-")
@@ -129,5 +129,5 @@ func TestPeersRememberForThemselves(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.wantMemory("trust me", "-")
 	wantNoWords(t, h.prompt(), "<memory>")
-	wantWords(t, h.left("prompt"), "the red door")
+	wantWords(t, h.workFile("prompt"), "the red door")
 }

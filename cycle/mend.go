@@ -123,11 +123,11 @@ func (em *effectMender) mend(s state.State, e state.Effect, damage error) state.
 	failed := state.SendFailed{ID: e.ID, Permanent: true, Unknown: e.MayHaveLeft()}
 	fresh, err := em.render(s, e)
 	if err != nil {
-		failed.Reason = fmt.Sprintf("%v, and it cannot be made again: %v", damage, err)
+		failed.Reason = fmt.Sprintf("%v, and it cannot be rendered again: %v", damage, err)
 		return failed
 	}
 	if e.MayHaveLeft() && store.Sum(fresh) != e.Sum {
-		failed.Reason = fmt.Sprintf("%v; a copy may have arrived, so no other one is sent", damage)
+		failed.Reason = fmt.Sprintf("%v; a copy may have arrived, so it is not sent again", damage)
 		return failed
 	}
 	sum, err := em.store.KeepAgain(e.File, "", bytes.NewReader(fresh))
@@ -143,9 +143,9 @@ func (em *effectMender) render(s state.State, e state.Effect) ([]byte, error) {
 	case e.Channel == state.ByMail && em.renderer.mail == nil:
 		return nil, errors.New("no mail is configured any more")
 	case e.Origin != "":
-		return em.replier.again(e)
+		return em.replier.rerender(e)
 	case e.Kind == state.Challenge, e.Kind == state.Reply && e.Text == "":
-		return nil, errors.New("what it was made from was not recorded")
+		return nil, errors.New("its source was not recorded")
 	}
 	return em.renderer.render(s, e, em.now())
 }
@@ -171,7 +171,7 @@ func (c fileChecker) check() (n int, damaged []error, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	broken := map[files.Summed]error{}
+	broken := map[files.SummedFile]error{}
 	for _, f := range list {
 		if _, err := c.store.ReadSummed(f.Name, f.Sum); errors.Is(err, store.ErrDamaged) {
 			broken[f] = err
@@ -191,7 +191,7 @@ func (c fileChecker) check() (n int, damaged []error, err error) {
 
 // named returns the files that the state names now, and those of the items in
 // quarantine.
-func (c fileChecker) named() ([]files.Summed, error) {
+func (c fileChecker) named() ([]files.SummedFile, error) {
 	s, err := c.store.Read()
 	if err != nil {
 		return nil, err
@@ -200,39 +200,39 @@ func (c fileChecker) named() ([]files.Summed, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list []files.Summed
+	var list []files.SummedFile
 	for _, m := range s.Inbox {
-		list = append(list, files.Summed{Name: m.Payload, Sum: m.Sum})
+		list = append(list, files.SummedFile{Name: m.Payload, Sum: m.Sum})
 		list = append(list, files.Incoming{Store: c.store}.FilesOf(m)...)
 	}
 	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
-		list = append(list, files.Summed{Name: e.File, Sum: e.Sum})
+		list = append(list, files.SummedFile{Name: e.File, Sum: e.Sum})
 		for _, f := range e.Files {
-			list = append(list, files.Summed{Name: f.File, Sum: f.Sum})
+			list = append(list, files.SummedFile{Name: f.File, Sum: f.Sum})
 		}
 	}
 	for _, w := range s.Turn.Waiting {
 		if w.Report != "" {
-			list = append(list, files.Summed{Name: w.Report, Sum: w.Sum})
+			list = append(list, files.SummedFile{Name: w.Report, Sum: w.Sum})
 			list = append(list, files.Incoming{Store: c.store}.FilesIn(w.Report, w.Sum)...)
 		}
 	}
 	for _, x := range s.Expected {
-		list = append(list, files.Summed{Name: x.Cause.Payload, Sum: x.Cause.Sum})
+		list = append(list, files.SummedFile{Name: x.Cause.Payload, Sum: x.Cause.Sum})
 		list = append(list, files.Incoming{Store: c.store}.FilesOf(x.Cause)...)
 		if x.Report != "" {
-			list = append(list, files.Summed{Name: x.Report, Sum: x.Sum})
+			list = append(list, files.SummedFile{Name: x.Report, Sum: x.Sum})
 			list = append(list, files.Incoming{Store: c.store}.FilesIn(x.Report, x.Sum)...)
 		}
 	}
 	if s.Turn.Submitted != "" {
-		list = append(list, files.Summed{Name: path.Join(store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), Sum: s.Turn.SubmittedSum})
+		list = append(list, files.SummedFile{Name: path.Join(store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch), s.Turn.Submitted), Sum: s.Turn.SubmittedSum})
 	}
 	for _, i := range items {
-		list = append(list, files.Summed{Name: i.Payload, Sum: i.Sum})
-		for n, f := range (files.Quarantined{Store: c.store}).Named(i) {
+		list = append(list, files.SummedFile{Name: i.Payload, Sum: i.Sum})
+		for n, f := range (files.QuarantinedFiles{Store: c.store}).Named(i) {
 			if f.Missing == "" {
-				list = append(list, files.Summed{Name: files.QuarantinedName(i.Key, n), Sum: f.SHA256})
+				list = append(list, files.SummedFile{Name: files.QuarantinedName(i.Key, n), Sum: f.SHA256})
 			}
 		}
 	}

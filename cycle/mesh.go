@@ -103,15 +103,15 @@ func (a announcer) announce(head state.Head, lines []state.Line) {
 		if head.TurnID == l.TurnID {
 			t.Began = head.Since.UTC()
 		}
-		a.mesh.announcing.Go(a.secrets.Guarded(func() { a.tell(t) }))
+		a.mesh.announcing.Go(a.secrets.Guarded(func() { a.publish(t) }))
 	}
 }
 
-func (a announcer) tell(t mesh.Task) {
+func (a announcer) publish(t mesh.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), announcePatience)
 	defer cancel()
 	if err := a.mesh.Carrier.Announce(ctx, t); err != nil {
-		a.logf("what turn %s has come to was not announced: %v", t.TurnID, err)
+		a.logf("the outcome of turn %s was not announced: %v", t.TurnID, err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (p *senderPace) admits(m mesh.Message) bool {
 	}
 	n, counted := p.taken[m.From]
 	if !counted {
-		n = p.seenOf(m)
+		n = p.recentFrom(m)
 	}
 	if n >= takenAMinute {
 		return false
@@ -146,8 +146,8 @@ func (p *senderPace) admits(m mesh.Message) bool {
 	return true
 }
 
-// seenOf counts the messages taken from this sender within the last minute.
-func (p *senderPace) seenOf(m mesh.Message) (n int) {
+// recentFrom counts the messages taken from this sender within the last minute.
+func (p *senderPace) recentFrom(m mesh.Message) (n int) {
 	prefix := m.SenderKey()
 	for key, at := range p.state.Seen {
 		if age := p.now.Sub(time.Unix(at, 0)); strings.HasPrefix(key, prefix) && age >= 0 && age < time.Minute {
@@ -167,7 +167,7 @@ const republishEvery = 6 * time.Hour
 // call if the mesh did not answer in this cycle. A mesh that rejects the request lacks a
 // registry, and counts as informed.
 func (p *projector) publish(ctx context.Context, s state.State, obs *observation) []state.Event {
-	if p.mesh == nil || obs == nil || obs.lacks(state.Mesh) {
+	if p.mesh == nil || obs == nil || obs.isMissing(state.Mesh) {
 		return nil
 	}
 	tier := s.Tier(*p.policy, p.now())

@@ -19,7 +19,7 @@ import (
 )
 
 // upload gives the mesh a file of the peer's, and returns it as a message names it.
-func (h *house) upload(name, text string) mesh.File {
+func (h *fixture) upload(name, text string) mesh.File {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(text))
 	f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: name, Type: "text/plain", Size: int64(len(text))}
@@ -28,7 +28,7 @@ func (h *house) upload(name, text string) mesh.File {
 }
 
 // download returns a file that the peer was sent.
-func (h *house) download(f mesh.File) string {
+func (h *fixture) download(f mesh.File) string {
 	h.t.Helper()
 	var b bytes.Buffer
 	check(h.t, h.peer.GetBlob(h.t.Context(), "", f, func(r io.Reader) error { _, err := io.Copy(&b, r); return err }))
@@ -36,7 +36,7 @@ func (h *house) download(f mesh.File) string {
 }
 
 // blobsAnswer makes the mesh answer calls for files, of one method or of all, with a code.
-func (h *house) blobsAnswer(method string, code int) {
+func (h *fixture) blobsAnswer(method string, code int) {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/blob/") && (method == "" || r.Method == method) {
 			w.WriteHeader(code)
@@ -50,8 +50,8 @@ const peersFile = "rows\x00and\ncolumns\n"
 // A peer's file is in the context box under its own name, and what the turn leaves in its
 // output box goes back with the report.
 func TestFilesGoThereAndBack(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 cp "$AGENTSTATELOOP_CONTEXT/attachments/table.csv" "$AGENTSTATELOOP_OUTPUT/sorted table.csv"
 ls "$AGENTSTATELOOP_CONTEXT/attachments"
 `)
@@ -60,7 +60,7 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 	}})
 	h.cron()
 	h.wantTasks(state.Success)
-	told := h.left("prompt")
+	told := h.workFile("prompt")
 	for _, want := range []string{
 		"table.csv (text/plain, 17 bytes): attachments/table.csv\n",
 		"attachment-2.txt (\"evil; name.txt\", text/plain, 1 byte): attachments/attachment-2.txt\n",
@@ -87,8 +87,8 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 // A question takes a file along, and the turn that asked reads what came with the report.
 func TestAQuestionTakesAFileAlong(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 if [ -z "$(cat prompt | grep 'You asked')" ]; then
 	printf 'draft' >draft.md
 	us ask ` + peer + ` "is it good?" 10m draft.md
@@ -112,7 +112,7 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 	if got := h.sentOf("reply"); len(got) != 1 || !strings.Contains(got[0].text, "they say well done") {
 		t.Errorf("the answer: %+v", got)
 	}
-	if told := h.left("prompt"); !strings.Contains(told, "review.txt (text/plain, 9 bytes): reports/1/review.txt") {
+	if told := h.workFile("prompt"); !strings.Contains(told, "review.txt (text/plain, 9 bytes): reports/1/review.txt") {
 		t.Errorf("the prompt:\n%s", told)
 	}
 }
@@ -122,8 +122,8 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 func TestAWithheldFile(t *testing.T) {
 	t.Parallel()
 	t.Run("later", func(t *testing.T) {
-		h := newAwakeHouse(t)
-		h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
+		h := newAwakeFixture(t)
+		h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.post(mesh.Message{ID: "q2", Text: "second"})
 		h.blobsAnswer("GET", http.StatusServiceUnavailable)
@@ -146,8 +146,8 @@ func TestAWithheldFile(t *testing.T) {
 	})
 	for name, code := range map[string]int{"for good": http.StatusServiceUnavailable, "gone": http.StatusNotFound} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
-			h.plays("grep MISSING prompt")
+			h := newAwakeFixture(t)
+			h.playScript("grep MISSING prompt")
 			h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 			h.blobsAnswer("GET", code)
 			h.cron()
@@ -167,9 +167,9 @@ func TestAWithheldFile(t *testing.T) {
 // A mesh that carries no files: a question is undeliverable, and says why; a report goes
 // without the file, and says so.
 func TestAMeshThatCarriesNoFiles(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.blobsAnswer("", http.StatusNotFound)
-	h.plays(`
+	h.playScript(`
 echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"
 echo hello >a.txt
 us send ` + peer + ` "with a file" a.txt
@@ -200,9 +200,9 @@ echo done
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("before it leaves", func(t *testing.T) {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.blobsAnswer("PUT", http.StatusInsufficientStorage)
-		h.plays(`echo hello >a.txt; us send ` + peer + ` "with a file" a.txt; echo done`)
+		h.playScript(`echo hello >a.txt; us send ` + peer + ` "with a file" a.txt; echo done`)
 		h.receive(letter{id: "<one@example.com>"})
 		h.cron()
 		row := h.row(state.Post)
@@ -217,8 +217,8 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	})
 	t.Run("after it came", func(t *testing.T) {
-		h := newAwakeHouse(t)
-		h.plays("grep MISSING prompt")
+		h := newAwakeFixture(t)
+		h.playScript("grep MISSING prompt")
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.collect()
 		kept, err := filepath.Glob(h.agent.Store.Path("messages/*.file-1"))
@@ -231,7 +231,7 @@ func TestDamagedFiles(t *testing.T) {
 		}
 		h.cron()
 		h.wantTasks(state.Success)
-		if got := h.reports(); len(got) != 1 || !strings.Contains(got[0].Text, "it is damaged since it came") {
+		if got := h.reports(); len(got) != 1 || !strings.Contains(got[0].Text, "it was damaged after it arrived") {
 			t.Errorf("reports: %+v", got)
 		}
 	})
@@ -240,15 +240,15 @@ func TestDamagedFiles(t *testing.T) {
 // What is too much is refused where it is said, and nothing is left behind.
 func TestFilesHaveLimits(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(`
+	h := newAwakeFixture(t)
+	h.playScript(`
 truncate -s 17M large; mkfifo pipe; truncate -s 12M m1; cp m1 m2; cp m1 m3
 for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; done
 `)
 	h.receive(letter{id: "<one@example.com>"})
 	h.cron()
 	answer := h.sentOf("reply")[0].text
-	for _, want := range []string{"large has 17825792 bytes", "pipe is not a regular file", "more than 32 MiB together", "missing: no such file"} {
+	for _, want := range []string{"large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB together", "missing: no such file"} {
 		if !strings.Contains(answer, want) {
 			t.Errorf("the answer lacks %q:\n%s", want, answer)
 		}
@@ -263,8 +263,8 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 // poll, waits for them all the same.
 func TestAFileThatNoPollHadTimeFor(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
+	h := newAwakeFixture(t)
+	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
 	slow := h.upload("slow.txt", "slow")
 	h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{slow}})
 	h.post(mesh.Message{ID: "q2", Text: "second", Files: []mesh.File{h.upload("b.txt", "in time")}})
@@ -288,16 +288,16 @@ func TestAFileThatNoPollHadTimeFor(t *testing.T) {
 
 // No path of ours leaves with a report that goes without one of its files.
 func TestAReportNamesNoPathOfOurs(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.blobsAnswer("PUT", http.StatusInsufficientStorage)
-	h.plays(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
+	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
 	h.post(mesh.Message{ID: "q1", Kind: mesh.KindAsk, Text: "go"})
 	h.cron()
 	check(t, os.Remove(h.agent.Store.Path(h.row(state.Reply).Files[0].File)))
 	h.onMesh.Store(nil)
 	h.pollAfter(2 * time.Minute)
 	got := h.reports()
-	if len(got) != 1 || len(got[0].Files) != 0 || !strings.HasSuffix(got[0].Text, "[file not sent: the file a.txt: its copy was damaged before it left]") {
+	if len(got) != 1 || len(got[0].Files) != 0 || !strings.HasSuffix(got[0].Text, "[file not sent: the file a.txt: its copy was damaged before it was sent]") {
 		t.Fatalf("the peer got %+v", got)
 	}
 	if strings.Contains(fmt.Sprint(got), h.blueprint.Dir) || strings.Contains(fmt.Sprint(got), "outbox") {
@@ -307,8 +307,8 @@ func TestAReportNamesNoPathOfOurs(t *testing.T) {
 
 // A disk that fails while a file of the output box is kept is told without its place.
 func TestAFileThatCannotBeKeptForAReport(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
+	h := newAwakeFixture(t)
+	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
 	h.agent.Store.Hook = func(step, path string) error {
 		if strings.Contains(path, "outbox/file.") && step == "write" {
 			return &os.PathError{Op: step, Path: path, Err: syscall.EIO}
@@ -319,7 +319,7 @@ func TestAFileThatCannotBeKeptForAReport(t *testing.T) {
 	h.poll()
 	h.wantTasks(state.Success)
 	got := h.reports()
-	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[file not sent: a.txt: keep a.txt: input/output error]") {
+	if len(got) != 1 || !strings.HasSuffix(got[0].Text, "[file not sent: a.txt: save a.txt: input/output error]") {
 		t.Errorf("the peer got %+v", got)
 	}
 }

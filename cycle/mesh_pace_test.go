@@ -10,17 +10,17 @@ import (
 	"agentstateloop/state"
 )
 
-// heap is a carrier without a pace of its own: what was acknowledged does not come again.
-type heap struct {
+// unpacedCarrier is a carrier without a pace of its own: what was acknowledged does not come again.
+type unpacedCarrier struct {
 	*mesh.Client
 	messages []mesh.Message
 }
 
-func (h *heap) Take(context.Context) (mesh.Mailbox, error) {
+func (h *unpacedCarrier) Take(context.Context) (mesh.Mailbox, error) {
 	return mesh.Mailbox{Messages: h.messages}, nil
 }
 
-func (h *heap) Ack(_ context.Context, id string) error {
+func (h *unpacedCarrier) Ack(_ context.Context, id string) error {
 	var left []mesh.Message
 	for _, m := range h.messages {
 		if m.ID != id {
@@ -33,10 +33,10 @@ func (h *heap) Ack(_ context.Context, id string) error {
 
 // Where the mesh keeps no pace, five messages of a sender are taken within a minute, in
 // however many polls; the others wait there, and lose nothing.
-func TestAMinuteTakesFiveOfASender(t *testing.T) {
+func TestSenderPace(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	pile := &heap{Client: h.agent.Mesh.Carrier.(*mesh.Client)}
+	h := newAwakeFixture(t)
+	pile := &unpacedCarrier{Client: h.agent.Mesh.Carrier.(*mesh.Client)}
 	h.agent.Mesh.Carrier, h.agent.Mesh.Paces = pile, true
 	h.agent.Mesh.Peers = append(h.agent.Mesh.Peers, second)
 	for i := range 12 {

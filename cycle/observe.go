@@ -58,7 +58,7 @@ func (o *observer) dryRun() *observer {
 type observation struct {
 	events  []state.Event
 	failed  []SourceFailure
-	rung    []store.NudgeFile
+	nudges  []store.NudgeFile
 	mailbox *mail.Session // still open, so that \Seen needs no second login; or nil
 }
 
@@ -75,7 +75,7 @@ func (obs *observation) close() {
 // event. In a further round of the same poll (again) it skips a source whose credential was
 // denied.
 func (o *observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
-	room, forPeers := rooms(s)
+	room, forPeers := takeLimits(s)
 	ad := o.admission(files, s)
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func (o *observer) observe(ctx context.Context, files payloads, s state.State, a
 	obs := o.observeNudges(ad)
 	wg.Wait()
 	obs.events = append(obs.events, byMail.events...)
-	obs.events = append(obs.events, upTo(room-arrivals(byMail.events), byMesh.events)...)
+	obs.events = append(obs.events, limitArrivals(room-countArrivals(byMail.events), byMesh.events)...)
 	obs.events = append(obs.events, ad.quarantine.Events()...)
 	obs.events = append(obs.events, state.Polled{Again: again})
 	obs.failed = append(append(obs.failed, byMail.failed...), byMesh.failed...)
@@ -104,9 +104,9 @@ func (o *observer) observe(ctx context.Context, files payloads, s state.State, a
 	return obs
 }
 
-// rooms returns how many messages a poll takes, and how many of them may come from other
+// takeLimits returns how many messages a poll takes, and how many of them may come from other
 // agents.
-func rooms(s state.State) (room, forPeers int) {
+func takeLimits(s state.State) (room, forPeers int) {
 	room = min(maxAtOnce, maxWaiting-len(s.Inbox))
 	return room, min(room, maxFromPeers-ofPeers(s))
 }
@@ -133,8 +133,8 @@ func ofPeers(s state.State) (n int) {
 	return n
 }
 
-// arrivals counts the messages among events.
-func arrivals(events []state.Event) (n int) {
+// countArrivals counts the messages among events.
+func countArrivals(events []state.Event) (n int) {
 	for _, e := range events {
 		if _, ok := e.(state.Arrived); ok {
 			n++
@@ -143,8 +143,9 @@ func arrivals(events []state.Event) (n int) {
 	return n
 }
 
-// upTo returns events without the arrivals beyond room. Uncommitted messages stay on the mesh.
-func upTo(room int, events []state.Event) []state.Event {
+// limitArrivals returns events without the arrivals beyond room. Uncommitted messages stay on the
+// mesh.
+func limitArrivals(room int, events []state.Event) []state.Event {
 	return slices.DeleteFunc(events, func(e state.Event) bool {
 		if _, ok := e.(state.Arrived); !ok {
 			return false
@@ -162,7 +163,7 @@ func (o *observer) observeNudges(ad *admission) *observation {
 		obs.fail(state.Nudge, err)
 		return &obs
 	}
-	obs.rung = rung
+	obs.nudges = rung
 	var keys []string
 	room := ad.state.RoomForEvents()
 	for _, n := range rung {
@@ -197,7 +198,7 @@ func (obs *observation) fail(source state.Source, err error) {
 	}
 }
 
-// lacks reports whether a source could not be read.
-func (obs *observation) lacks(source state.Source) bool {
+// isMissing reports whether a source could not be read.
+func (obs *observation) isMissing(source state.Source) bool {
 	return slices.ContainsFunc(obs.failed, func(f SourceFailure) bool { return f.Source == source })
 }

@@ -36,7 +36,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	obs.mailbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
-	o.markLeft(ad.state.ToFlag, obs)
+	o.markPending(ad.state.ToFlag, obs)
 	began := ad.state.Cursor
 	events := map[string]state.Event{} // by key
 	scan, err := session.Scan(ctx, began, filter, room, func(m *mail.Message, raw io.Reader) (err error) {
@@ -54,28 +54,28 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	default:
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	}
-	o.marked(ctx, ad.state.ToFlag, obs)
+	o.awaitMarks(ctx, ad.state.ToFlag, obs)
 	o.refetch(ctx, ad, obs, mailbox.Until)
 	if err == nil {
 		obs.failWithheld(scan)
 	}
-	obs.found(scan, events)
+	obs.addScan(scan, events)
 	if scan.Swept != nil {
 		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})
 	}
 }
 
-// markLeft marks the mails that earlier polls committed but did not see marked: those polls did
+// markPending marks the mails that earlier polls committed but did not see marked: those polls did
 // not wait for the server, or died.
-func (o *observer) markLeft(owed state.ToFlag, obs *observation) {
-	if !o.dry && obs.has(owed) {
+func (o *observer) markPending(owed state.ToFlag, obs *observation) {
+	if !o.dry && obs.isMailboxOf(owed) {
 		obs.mailbox.MarkSeen(owed.UIDs)
 	}
 }
 
-// marked waits until the server has marked the mails of markLeft. It drops the UIDs of another
-// or a renumbered mailbox, which are meaningless.
-func (o *observer) marked(ctx context.Context, owed state.ToFlag, obs *observation) {
+// awaitMarks waits until the server has marked the mails of markPending. It drops the UIDs of
+// another or a renumbered mailbox, which are meaningless.
+func (o *observer) awaitMarks(ctx context.Context, owed state.ToFlag, obs *observation) {
 	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
 		return
 	}
@@ -92,28 +92,28 @@ func (o *observer) marked(ctx context.Context, owed state.ToFlag, obs *observati
 // would be one more round trip. The mark stays pending until the next poll, which asks again
 // and waits.
 func (obs *observation) markSeen(owed state.ToFlag) {
-	if obs.has(owed) {
+	if obs.isMailboxOf(owed) {
 		obs.mailbox.MarkSeen(owed.UIDs)
 	}
 }
 
-// has reports whether the open mailbox is the one of the UIDs.
-func (obs *observation) has(owed state.ToFlag) bool {
+// isMailboxOf reports whether the open mailbox is the one of the UIDs.
+func (obs *observation) isMailboxOf(owed state.ToFlag) bool {
 	return obs.mailbox != nil && owed.Mailbox == obs.mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity()
 }
 
 // failWithheld records the refusals in a scan by a server that works as a whole.
 func (obs *observation) failWithheld(scan mail.Scan) {
-	if reason := withheld(scan); reason != "" {
+	if reason := fetchFailures(scan); reason != "" {
 		obs.failed = append(obs.failed, SourceFailure{Source: state.Mail, Reason: reason})
 	}
 }
 
-// found adds the events of a scan's mails: the kept ones, by key, those beyond the room, and
-// those whose fetch has ended.
-func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
+// addScan adds the events of a scan: events holds those of the taken mails, by key. It adds those
+// beyond the room, and those whose fetch has ended.
+func (obs *observation) addScan(scan mail.Scan, events map[string]state.Event) {
 	for _, m := range scan.Messages {
-		obs.events = append(obs.events, kept[m.Key])
+		obs.events = append(obs.events, events[m.Key])
 	}
 	for _, m := range scan.Beyond {
 		obs.events = append(obs.events, rejection(&m, true, false))
@@ -135,12 +135,12 @@ func (obs *observation) found(scan mail.Scan, kept map[string]state.Event) {
 	}
 }
 
-// withheld returns the refusals in a scan by a server that works as a whole, or "".
-func withheld(scan mail.Scan) string {
+// fetchFailures returns the refusals in a scan by a server that works as a whole, or "".
+func fetchFailures(scan mail.Scan) string {
 	var reasons []string
 	if n := len(scan.Failed); n > 0 {
 		f := scan.Failed[0]
-		reason := fmt.Sprintf("could not fetch %s: %s; it is tried again from %s on", f.Key, f.Reason, f.Next.Format(time.RFC3339))
+		reason := fmt.Sprintf("could not fetch %s: %s; next try after %s", f.Key, f.Reason, f.Next.Format(time.RFC3339))
 		if n > 1 {
 			reason += fmt.Sprintf(", and %d more: see `agentstateloop inbox list`", n-1)
 		}

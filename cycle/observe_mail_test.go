@@ -13,7 +13,7 @@ import (
 )
 
 func TestAMailGetsOneTurnAndOneThreadedReply(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	uid := h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?"})
 
 	r := h.poll()
@@ -49,7 +49,7 @@ func TestAMailGetsOneTurnAndOneThreadedReply(t *testing.T) {
 }
 
 func TestMailForOthersStaysUnread(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for _, l := range []letter{
 		{subject: "@dorlange3120 hello"},
 		{subject: "@goulard31200 hello"},
@@ -70,7 +70,7 @@ func TestMailForOthersStaysUnread(t *testing.T) {
 }
 
 func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"}, imap.FlagSeen)
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 {
 		t.Errorf("report: %+v", r)
@@ -79,7 +79,7 @@ func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
 
 func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.receive(letter{id: "<old@example.com>", body: "old"}, imap.FlagSeen)
 	h.receive(letter{id: "<new@example.com>", body: "new"})
 	h.poll()
@@ -90,7 +90,7 @@ func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
 
 // The set of the baseline is taken whatever its flags become.
 func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	uid := h.receive(letter{id: "<new@example.com>"})
 	refuse := func(_ imap.NumSet, body bool) error {
 		if body {
@@ -108,7 +108,7 @@ func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
 }
 
 func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	one := letter{id: "<one@example.com>", body: "one"}
 	h.receive(one)
 	h.poll()
@@ -129,7 +129,7 @@ func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
 
 func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{body: "no id"})
 	h.poll()
 	if r := h.pollAfter(time.Minute); r.Found() {
@@ -153,7 +153,7 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 		"an invalid type": {fields: "Content-Type: ;;;\r\nContent-Transfer-Encoding: rot13\r\n", body: "plain enough"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.receive(l)
 			h.poll()
 			if replies := h.sentOf("reply"); len(replies) != 1 || !strings.HasPrefix(replies[0].text, "I read:") {
@@ -167,7 +167,7 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 // third failure, once after a day and once when it comes in, and holds up nothing.
 func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	h.receive(letter{id: "<good@example.com>", body: "good"})
 	broken := func(uids imap.NumSet, body bool) error {
@@ -218,7 +218,7 @@ func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 
 // A mail that cannot be fetched can be dropped, and is then neither fetched nor told.
 func TestDroppedWhileItCannotBeFetched(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	var asked atomic.Int32
 	broken := func(_ imap.NumSet, body bool) error {
@@ -248,7 +248,7 @@ func TestDroppedWhileItCannotBeFetched(t *testing.T) {
 // The texts of our own mails can be switched off one by one.
 func TestRepliesSwitchedOff(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack, h.agent.Policy.QuietPrep = false, false
 	h.agent.Replies.Ack, h.agent.Replies.QuietPrep = nil, nil
 	h.receive(letter{id: "<one@example.com>"})
@@ -262,7 +262,7 @@ func TestRepliesSwitchedOff(t *testing.T) {
 // A mark for which no poll has waited stays owed until the next poll has seen the server
 // do it. So a mark that was lost is made again, and the mail is not taken again.
 func TestALostMarkIsMadeAgain(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	uid := h.receive(letter{subject: "@goulard3120 one"})
 	if r := h.poll(); r.Arrived != 1 {
 		t.Fatalf("%+v", r)

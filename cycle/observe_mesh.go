@@ -127,7 +127,7 @@ func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
 	case m.Kind == mesh.KindNudge: // a nudge has no payload to keep
 		return ad.rejectMesh(m, gate, reason, true), nil
 	case m.From == ad.handle && m.Malformed() == "":
-		return noted(m, "an echo of our own"), nil
+		return notedEvent(m, "an echo of our own"), nil
 	}
 	if gate != "" {
 		e := ad.rejectMesh(m, gate, reason, false)
@@ -195,7 +195,7 @@ func (ac accepter) meshArrived(list payloads, s state.State, m mesh.Message, raw
 	case isScript(m):
 		return scriptArrived(list, s, m)
 	case !causesTurn(m):
-		return noted(m, "a "+m.Kind+" causes no turn"), nil
+		return notedEvent(m, "a "+m.Kind+" causes no turn"), nil
 	}
 	payload, sum, err := keepMesh(list, s, m, raw)
 	if err != nil {
@@ -219,9 +219,9 @@ func isScript(m mesh.Message) bool { return !m.Proven && !state.ValidHandle(m.Fr
 func (m *Mesh) scriptGate(msg mesh.Message) (gate, reason string) {
 	switch {
 	case !m.Open:
-		return "proof", "its sender is not an agent, nothing proved the sender, and trust.mesh is \"token\": " + state.HandleRule
+		return "proof", "the sender is not an agent and not proven, and trust.mesh is \"token\": " + state.HandleRule
 	case msg.Kind != mesh.KindNudge && msg.Kind != mesh.KindMessage, len(msg.Files) > 0, len(msg.ResultFields) > 0:
-		return "form", "its sender is not an agent, and may send a nudge, or a message without files: " + state.HandleRule
+		return "form", "the sender is not an agent, and may send only nudges, and messages without files: " + state.HandleRule
 	case msg.Malformed() != "":
 		return "form", msg.Malformed()
 	case msg.Kind == mesh.KindMessage && store.EventFault([]byte(msg.Text)) != "":
@@ -273,10 +273,10 @@ func keepMesh(list payloads, s state.State, m mesh.Message, raw []byte) (payload
 // busy returns the event that answers "busy" to a question which passed us before. The asking
 // agent waits for us, so waiting for it would never end (docs/design.md, "Suspension").
 func (ac accepter) busy(m mesh.Message) state.Event {
-	e := noted(m, "it passed us before, answered busy")
+	e := notedEvent(m, "it has already passed through this agent, answered busy")
 	e.Answer = &state.Effect{
 		Kind: state.Answer, Channel: state.ByMesh, To: m.From, Text: "busy",
-		Correlation: correlation(m), Hops: passed(m.Hops, ac.handle), Trace: m.Trace, Outcome: state.Failed, AfterExecution: mesh.Continue,
+		Correlation: correlation(m), Hops: replyHops(m.Hops, ac.handle), Trace: m.Trace, Outcome: state.Failed, AfterExecution: mesh.Continue,
 	}
 	return e
 }
@@ -285,7 +285,7 @@ func (ac accepter) busy(m mesh.Message) state.Event {
 // else its own id.
 func correlation(m mesh.Message) string { return cmp.Or(m.Correlation, m.ID) }
 
-func noted(m mesh.Message, why string) state.Noted {
+func notedEvent(m mesh.Message, why string) state.Noted {
 	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID, Trace: m.Trace}
 }
 
@@ -305,11 +305,11 @@ func (m *Mesh) gate(msg mesh.Message) (gate, reason string) {
 	case !m.lists(msg.From) && !ours:
 		return "peer", "the sender is not listed in mesh.peers"
 	case !msg.Proven && msg.Kind == mesh.KindRelay:
-		return "proof", "nothing proved the sender, and a mail in its name needs that"
+		return "proof", "the sender is not proven, and a mail in its name requires a proof"
 	case !msg.Proven && !m.Open:
-		return "proof", "nothing proved the sender, and trust.mesh is \"token\""
+		return "proof", "the sender is not proven, and trust.mesh is \"token\""
 	case len(msg.Hops) > mesh.MaxHops:
-		return "hops", "it passed more than four agents: " + plain.Brief(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
+		return "hops", "it passed through more than four agents: " + plain.Brief(strings.Join(msg.Hops[:mesh.MaxHops+1], ", "))
 	case msg.Malformed() != "":
 		return "form", msg.Malformed()
 	}

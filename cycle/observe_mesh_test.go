@@ -18,7 +18,7 @@ import (
 )
 
 func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.post(mesh.Message{ID: "q1", Text: "which commit is live?"})
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 || r.After != state.PREP || r.Sent != 1 || r.Posted != 1 { // the ack, the report
 		t.Fatalf("report: %+v", r)
@@ -39,7 +39,7 @@ func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
 
 // A peer may ask through four agents; the report still gets back to it.
 func TestAMessageThatPassedFourAgentsIsReportedOn(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.post(mesh.Message{ID: "q1", Text: "hello", Hops: []string{"a1", "a2", "a3", "a4"}})
 	h.poll()
 	if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindReport {
@@ -51,7 +51,7 @@ func TestAMessageThatPassedFourAgentsIsReportedOn(t *testing.T) {
 // that asked us waits for it (docs/design.md, "Suspension").
 func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
 	for _, hops := range [][]string{{handle}, {"a1", handle, "a3", "a4"}} {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.post(mesh.Message{ID: "q1", Text: "and you?", Kind: mesh.KindAsk, Hops: hops})
 		if r := h.poll(); r.Turns != 0 || r.Arrived != 0 {
 			t.Errorf("report: %+v", r)
@@ -72,7 +72,7 @@ func TestALongReportArrivesCut(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{"plain": "x", "quotes": `"\`, "lines": "a\n", "letters of four bytes": "𝄞", "markup": "<&>"} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.script("#!/bin/sh\ncat >/dev/null\ncat answer\n")
 			h.write("answer", strings.Repeat(unit, 100_000/len(unit)))
 			h.post(mesh.Message{ID: "q1", Text: "tell me everything"})
@@ -88,7 +88,7 @@ func TestALongReportArrivesCut(t *testing.T) {
 // A service that answers 200 to everything is not a mesh that took the message.
 // The row waits, and is sent as it was when the mesh is back.
 func TestAServiceThatSwallowsMessages(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	swallow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == "/message" {
 			w.Header().Set("Content-Type", "application/json")
@@ -111,7 +111,7 @@ func TestAServiceThatSwallowsMessages(t *testing.T) {
 
 // A report and a notice cause no turn and wake nobody.
 func TestKindsThatCauseNoTurn(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for i, kind := range []string{mesh.KindReport, mesh.KindNotice} {
 		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: kind})
 	}
@@ -129,7 +129,7 @@ func TestKindsThatCauseNoTurn(t *testing.T) {
 }
 
 func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, h.peer.Nudge(t.Context(), handle, peer, "look"))
 	if r := h.poll(); r.Nudges != 1 || r.Turns != 0 || r.After != state.PREP {
 		t.Fatalf("report: %+v", r)
@@ -162,7 +162,7 @@ func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 		"null":    answer(200, "application/json", "null"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.onMesh.Store(&fault)
 			h.receive(letter{id: "<one@example.com>"})
 			r := h.poll()
@@ -183,7 +183,7 @@ func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 // A message that cannot be acknowledged comes again, and is still one message.
 func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodDelete {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -208,7 +208,7 @@ func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 // The mesh's HALT holds turns and answers, and messages are still collected;
 // its GO releases them.
 func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, h.peer.Halt(t.Context()))
 	h.receive(letter{id: "<one@example.com>", body: "work"})
 	h.post(mesh.Message{ID: "q1", Text: "more work"})
@@ -216,7 +216,7 @@ func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 		t.Fatalf("halted: %+v", r)
 	}
 	h.wantSent("")
-	if got := h.installed(); got != "*/30 * * * *" {
+	if got := h.crontabFields(); got != "*/30 * * * *" {
 		t.Errorf("halted, the line is %q", got)
 	}
 	// A GO that is given here does not lift it.
@@ -238,7 +238,7 @@ func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 // A token that the mesh denies is a failure of the credential (docs/design.md,
 // "Credentials").
 func TestARefusedMeshTokenIsCounted(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 	h.onMesh.Store(&refuse)
 	h.poll()
@@ -259,7 +259,7 @@ func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "he
 // included. The excess stays on the mesh.
 func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Turns = false
 	var events []state.Event
 	for i := range 500 {
@@ -288,7 +288,7 @@ func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 // token proves the sender; only listed peers cause turns, and a peer that
 // claims to be the operator is not the operator; hops end loops; our own echoes
 // are dropped.
-func TestTheMeshIsTrusted(t *testing.T) {
+func TestMeshGate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -324,7 +324,7 @@ func TestTheMeshIsTrusted(t *testing.T) {
 		{"a relay to relay", mesh.Message{From: peer, Proven: true, Kind: mesh.KindRelay, Hops: []string{"a", "b", "c", "d", "e"}}, false, "hops"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Mesh.Open = c.open
 			h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "read"}}
 			h.script(answering + "echo \"$*\" >argv\n")
@@ -350,15 +350,15 @@ func TestTheMeshIsTrusted(t *testing.T) {
 			if s := h.state(); s.Halted() || s.Phase == state.ACTIVE || (s.Phase == state.PREP) != (c.want == "turn") {
 				t.Errorf("the phase is %s, halted %v", s.Phase, s.Halted())
 			}
-			if c.want == "turn" && (h.left("argv") != "--may read" || !strings.Contains(h.prompt(), "another agent, not your operator")) {
-				t.Errorf("a peer's turn was given %q and\n%s", h.left("argv"), h.prompt())
+			if c.want == "turn" && (h.workFile("argv") != "--may read" || !strings.Contains(h.prompt(), "another agent, not your operator")) {
+				t.Errorf("a peer's turn was given %q and\n%s", h.workFile("argv"), h.prompt())
 			}
 		})
 	}
 }
 
 // outcome returns what a poll made of the one item that the mesh showed.
-func (h *house) outcome(r cycle.Report) string {
+func (h *fixture) outcome(r cycle.Report) string {
 	h.t.Helper()
 	switch {
 	case r.Turns == 1 && r.Arrived == 1:
@@ -375,8 +375,8 @@ func (h *house) outcome(r cycle.Report) string {
 	return "something else"
 }
 
-// shows makes the mesh show these items, and answer nothing else.
-func (h *house) shows(items ...any) {
+// serveItems makes the mesh show these items, and answer nothing else.
+func (h *fixture) serveItems(items ...any) {
 	h.t.Helper()
 	body, err := json.Marshal(map[string]any{"messages": items})
 	check(h.t, err)
@@ -391,7 +391,7 @@ func (h *house) shows(items ...any) {
 
 // A nudge through the mesh passes the gates of a message. What fails them is
 // noted, counted and acknowledged, and wakes nobody (docs/design.md, "The gate").
-func TestNudgesAreTrusted(t *testing.T) {
+func TestMeshNudgeGate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -417,13 +417,13 @@ func TestNudgesAreTrusted(t *testing.T) {
 		{"a megabyte of reason", mesh.Message{From: peer, Proven: true, Text: strings.Repeat("r", 1<<20)}, false, "form"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Mesh.Open = c.open
 			if c.m.ID == "" {
 				c.m.ID = "nudge.1"
 			}
 			c.m.To, c.m.Kind, c.m.SentAt = handle, mesh.KindNudge, h.clock.Now()
-			h.shows(c.m)
+			h.serveItems(c.m)
 			h.poll()
 			got := "woken"
 			if gates := h.lines(state.LineGate); len(gates) == 1 {
@@ -448,7 +448,7 @@ func TestNudgesAreTrusted(t *testing.T) {
 
 // A rejected nudge is acknowledged, or it would come again for ever.
 func TestARejectedNudgeIsAcknowledged(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, h.peer.Nudge(t.Context(), handle, "mallory", "wake up"))
 	if r := h.poll(); r.Rejected != 1 || r.After != state.IDLE {
 		t.Errorf("report: %+v", r)
@@ -517,8 +517,8 @@ func TestNumbersOfAForeignMesh(t *testing.T) {
 	}
 	for name, items := range some(all, 0) {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
-			h.shows(items...)
+			h := newAwakeFixture(t)
+			h.serveItems(items...)
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
 			h.pollAfter(time.Minute)
@@ -546,8 +546,8 @@ func TestNumbersOfAForeignMesh(t *testing.T) {
 
 // A message whose acknowledgement the mesh refuses for good does not keep the
 // others from being acknowledged.
-func TestAnAcknowledgementThatIsRefusedHoldsUpNone(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestRefusedAcknowledgementDelaysNoOther(t *testing.T) {
+	h := newAwakeFixture(t)
 	var acked []string
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -574,10 +574,10 @@ func TestAnAcknowledgementThatIsRefusedHoldsUpNone(t *testing.T) {
 func TestAScriptOnTheMesh(t *testing.T) {
 	t.Parallel()
 	for _, open := range []bool{true, false} {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.agent.Mesh.Open = open
 		h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Event: []string{"--may", "look"}}
-		h.plays("echo \"$*\" >>argv\necho noted\n")
+		h.playScript("echo \"$*\" >>argv\necho noted\n")
 		script := &mesh.Client{URL: h.blueprint.Mesh, Handle: "nightly backup"}
 		_, err := script.Send(t.Context(), mesh.Message{ID: "b1", To: handle, Text: "the disk is full"})
 		check(t, err)
@@ -588,8 +588,8 @@ func TestAScriptOnTheMesh(t *testing.T) {
 			}
 			continue
 		}
-		if r.Arrived != 1 || r.Turns != 1 || h.left("argv") != "--may look" || !strings.Contains(h.prompt(), "the disk is full") {
-			t.Errorf("report %+v, rights %q", r, h.left("argv"))
+		if r.Arrived != 1 || r.Turns != 1 || h.workFile("argv") != "--may look" || !strings.Contains(h.prompt(), "the disk is full") {
+			t.Errorf("report %+v, rights %q", r, h.workFile("argv"))
 		}
 		h.pollAfter(time.Minute)
 		if mails := h.sentOf("reply"); len(mails) != 1 || mails[0].to != operator || !strings.Contains(mails[0].text, "noted") {

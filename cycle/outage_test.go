@@ -16,9 +16,9 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// deaf returns the address of a server that accepts connections and never says
+// silentServer returns the address of a server that accepts connections and never says
 // anything.
-func deaf(t *testing.T) (addr string) {
+func silentServer(t *testing.T) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -30,13 +30,13 @@ func deaf(t *testing.T) (addr string) {
 // mail, and nothing else (docs/design.md, "Promises" 6).
 func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 	t.Parallel()
-	for name, break_ := range map[string]func(*testing.T, *house){
-		"down":                    func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t) },
-		"silent":                  func(t *testing.T, h *house) { h.agent.Mail.Mailbox.Addr = deaf(t) },
-		"a login that is refused": func(_ *testing.T, h *house) { h.mail.SetPassword("changed") },
+	for name, break_ := range map[string]func(*testing.T, *fixture){
+		"down":                    func(t *testing.T, h *fixture) { h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t) },
+		"silent":                  func(t *testing.T, h *fixture) { h.agent.Mail.Mailbox.Addr = silentServer(t) },
+		"a login that is refused": func(_ *testing.T, h *fixture) { h.mail.SetPassword("changed") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Mail.Mailbox.Timeout = 300 * time.Millisecond
 			break_(t, h)
 			h.post(mesh.Message{ID: "q1", Text: "hello"})
@@ -48,10 +48,10 @@ func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 			if r.Arrived != 1 || r.Nudges != 1 || r.Turns != 1 || r.After != state.PREP {
 				t.Errorf("report: %+v", r)
 			}
-			if got := h.gotOf(mesh.KindReport); len(got) != 1 {
+			if got := h.peerItems(mesh.KindReport); len(got) != 1 {
 				t.Errorf("reports: %+v", h.reports())
 			}
-			if got := h.installed(); got != "*/1 * * * *" {
+			if got := h.crontabFields(); got != "*/1 * * * *" {
 				t.Errorf("the line is %q", got)
 			}
 		})
@@ -59,7 +59,7 @@ func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 }
 
 func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.mail.SetPassword("changed")
 	for want := 1; want <= 3; want++ {
 		h.pollAfter(30 * time.Minute)
@@ -84,8 +84,8 @@ func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
 
 // Silence that could not be observed does not count as silence (docs/design.md,
 // "Phases").
-func TestNoGoingQuietWhileTheMailCannotBeRead(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestNoQuietMailDuringMailOutage(t *testing.T) {
+	h := newAwakeFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
@@ -101,8 +101,8 @@ func TestNoGoingQuietWhileTheMailCannotBeRead(t *testing.T) {
 	h.wantSent("quiet")
 }
 
-func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
+	h := newAwakeFixture(t)
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
 	h.poll()
@@ -118,7 +118,7 @@ func TestAfterHalfAnHourBlindThePhaseFallsWithoutAMail(t *testing.T) {
 // continues the conversation.
 func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
 	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
 	check(t, err)
@@ -136,7 +136,7 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 // A server that is slow, but not dead, costs a cycle what it does in twenty
 // seconds. Nothing is begun after that, and the next cycles do the rest.
 func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
@@ -154,7 +154,7 @@ func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
 }
 
 func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	const items = 4
 	for i := range items {
 		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: mesh.KindNotice})
@@ -175,8 +175,8 @@ func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
 	}
 }
 
-// gotOf returns the items of one kind that the peer was sent.
-func (h *house) gotOf(kind string) []mesh.Message {
+// peerItems returns the items of one kind that the peer was sent.
+func (h *fixture) peerItems(kind string) []mesh.Message {
 	h.t.Helper()
 	return slices.DeleteFunc(h.reports(), func(m mesh.Message) bool { return m.Kind != kind })
 }

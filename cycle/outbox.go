@@ -53,7 +53,7 @@ type OutboxRow struct {
 	Told     bool             `json:"told"`     // the operator was notified by mail, or of a bounce in some way
 	File     string           `json:"file"`     // the path of its bytes, or ""
 
-	Files []files.Received `json:"files"` // files that go to another agent, or are large, with the paths of their copies
+	Files []files.ReceivedFile `json:"files"` // files that go to another agent, or are large, with the paths of their copies
 }
 
 // Outbox returns the rows that wait, were given up, and bounced, in this order. It takes no
@@ -125,7 +125,7 @@ func (o *outbox) rows() ([]OutboxRow, error) {
 	for _, lost := range s.Lost {
 		rows = append(rows, OutboxRow{
 			Number: view.Numeral("", lost.Number), ID: lost.ID, Status: RowReturned, Channel: state.ByMail, To: lost.To, Reason: lost.Reason,
-			Ended: view.OrNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.Received{},
+			Ended: view.OrNull(lost.At), Told: !lost.Told.IsZero(), Files: []files.ReceivedFile{},
 		})
 	}
 	return rows, nil
@@ -142,9 +142,9 @@ func (o *outbox) describe(e state.Effect) OutboxRow {
 	if e.File != "" {
 		r.File = o.store.Path(e.File)
 	}
-	r.Files = []files.Received{}
+	r.Files = []files.ReceivedFile{}
 	for _, f := range e.Files {
-		r.Files = append(r.Files, files.InStore(o.store, files.Received{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
+		r.Files = append(r.Files, files.InStore(o.store, files.ReceivedFile{Name: f.FileName, Title: f.FileName, Type: f.Type, Size: f.Size}, f.File))
 	}
 	return r
 }
@@ -170,7 +170,7 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	}
 	id = r.ID
 	if r.Status == RowReturned {
-		return r, false, fmt.Errorf("%s was accepted by the server and came back; its bytes are gone", id)
+		return r, false, fmt.Errorf("%s was accepted by the server and then bounced: its bytes are gone", id)
 	}
 	if err := o.hasBytes(id); err != nil {
 		return r, false, err
@@ -191,7 +191,7 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	if !errors.Is(err, ErrNoEffect) {
 		return now, false, err
 	}
-	what, reason, err := o.ended(id)
+	what, reason, err := o.lastDelivery(id)
 	if err != nil || what == "sent" {
 		return r, err == nil, err
 	}
@@ -199,8 +199,8 @@ func (o *outbox) retry(ctx context.Context, id string) (r OutboxRow, sent bool, 
 	return r, false, nil
 }
 
-// ended returns the end of a row that has just gone, from the history.
-func (o *outbox) ended(id string) (what, reason string, err error) {
+// lastDelivery returns the end of a row that has just gone, from the history.
+func (o *outbox) lastDelivery(id string) (what, reason string, err error) {
 	s, err := o.store.Read() // before the history: a line moves from the state into a file
 	if err != nil {
 		return "", "", err
@@ -251,7 +251,7 @@ func (o *outbox) drop(ctx context.Context, id, reason string) error {
 	}
 	id = r.ID
 	if r.Status == RowReturned {
-		return fmt.Errorf("%s came back, and is only remembered: there is nothing to drop", id)
+		return fmt.Errorf("%s bounced after it was sent: there is nothing to drop", id)
 	}
 	drop := func(alone bool) error {
 		s, err := o.journal.commit(ctx, state.OutboxDropped{ID: id, Reason: reason, Alone: alone})
@@ -275,10 +275,10 @@ func (o *outbox) drop(ctx context.Context, id, reason string) error {
 // not learn subjects or paths.
 func (r *renderer) undelivered(s state.State, e state.Effect) string {
 	var b strings.Builder
-	b.WriteString("I could not deliver what is listed here. It is kept, and is not sent\nagain by itself.\n")
+	b.WriteString("I could not deliver the messages below. They are kept, but are not\nsent again automatically.\n")
 	for _, id := range e.Tells {
-		row, kept := s.UndeliveredEffect(id)
-		if !kept {
+		row, ok := s.UndeliveredEffect(id)
+		if !ok {
 			continue
 		}
 		fmt.Fprintf(&b, "\n%s\n  what: %s\n", row.ID, describeEffect(row, e.Channel == state.ByMail))
@@ -292,9 +292,9 @@ func (r *renderer) undelivered(s state.State, e state.Effect) string {
 		}
 	}
 	b.WriteString("\nOn the agent's machine:\n" +
-		"  agentstateloop outbox list       shows all of it\n" +
+		"  agentstateloop outbox list       lists them\n" +
 		"  agentstateloop outbox show ID    shows one, with its text\n" +
-		"  agentstateloop outbox retry ID   sends it again as it is\n" +
+		"  agentstateloop outbox retry ID   sends it again unchanged\n" +
 		"  agentstateloop outbox drop ID    removes it\n")
 	return b.String()
 }

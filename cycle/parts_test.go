@@ -18,7 +18,7 @@ func TestPartsAreSmall(t *testing.T) {
 	seen := map[reflect.Type]bool{}
 	for _, part := range []any{
 		a.poller(new(mailSession)), a.lingerer(new(mail.Watch)), a.puller(), a.previewer(), a.outbox(), a.planner(), a.operatorAsker(),
-		a.awaiter(), a.reportTaker(), a.promptViewer(), a.answerTaker(), a.summaryMaker(a.usual()), a.outgoing(),
+		a.awaiter(), a.reportTaker(), a.promptViewer(), a.answerTaker(), a.summaryMaker(a.mainBackend()), a.outgoing(),
 	} {
 		checkPart(t, reflect.TypeOf(part), seen)
 	}

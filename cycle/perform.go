@@ -32,7 +32,7 @@ type performer struct {
 // adds the sent and the failed effects to the report; failures are also logged. The caller
 // holds cycle.lock.
 func (p *performer) perform(ctx context.Context, s state.State, r *Report) (state.State, error) {
-	sg := sending{performer: p}
+	sg := sendSession{performer: p}
 	defer sg.close()
 	for began := p.now(); mayStart(began, p.now()) && ctx.Err() == nil; {
 		result := sg.next(ctx, s)
@@ -56,8 +56,8 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 	return s, nil
 }
 
-// sending holds the connections and intermediate results of one perform.
-type sending struct {
+// sendSession holds the connections and intermediate results of one perform.
+type sendSession struct {
 	*performer
 	sender *mail.Sender // opened by the first mail
 	last   state.Effect // the effect that was tried last
@@ -71,7 +71,7 @@ type sending struct {
 }
 
 // close ends the connection to the SMTP server.
-func (sg *sending) close() {
+func (sg *sendSession) close() {
 	if sg.sender != nil {
 		sg.sender.Close()
 		sg.sender = nil
@@ -80,7 +80,7 @@ func (sg *sending) close() {
 
 // next does the next due step and returns its result as events: it tries a login again, looks
 // up who is online, or sends one effect. It returns no events if nothing is due.
-func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
+func (sg *sendSession) next(ctx context.Context, s state.State) []state.Event {
 	if sg.mail != nil && s.Fails(state.CredentialSMTP) && !s.Denied(state.CredentialSMTP) && !sg.loginTried {
 		sg.loginTried = true
 		if events := sg.tryLogin(ctx); events != nil {
@@ -102,7 +102,7 @@ func (sg *sending) next(ctx context.Context, s state.State) []state.Event {
 }
 
 // whoIsOnline asks the mesh's registry, once. It returns nil if the registry does not answer.
-func (sg *sending) whoIsOnline(ctx context.Context) []string {
+func (sg *sendSession) whoIsOnline(ctx context.Context) []string {
 	if sg.listed || sg.mesh == nil {
 		return sg.online
 	}
@@ -119,7 +119,7 @@ func (sg *sending) whoIsOnline(ctx context.Context) []string {
 
 // tryLogin logs in again after an earlier cycle was denied. Each cycle does so even with an
 // empty outbox; otherwise a working login would go unnoticed.
-func (sg *sending) tryLogin(ctx context.Context) []state.Event {
+func (sg *sendSession) tryLogin(ctx context.Context) []state.Event {
 	sender, err := sg.mail.SMTP.OpenSender(ctx)
 	if denied, ok := state.CredentialFailure(err); ok {
 		return []state.Event{state.CredentialFailed{Name: denied.Name, Reason: denied.Err.Error()}}
@@ -134,26 +134,26 @@ func (sg *sending) tryLogin(ctx context.Context) []state.Event {
 // send performs one effect and returns its result: first the effect's own event, then the event
 // about the credential. If the file of the effect is damaged, the result is the events about
 // the damage.
-func (sg *sending) send(ctx context.Context, s state.State, e state.Effect) []state.Event {
+func (sg *sendSession) send(ctx context.Context, s state.State, e state.Effect) []state.Event {
 	body, damage := sg.mender.read(s, e)
 	switch {
 	case damage != nil:
-		return sg.onceMended(e, damage)
+		return sg.limitMending(e, damage)
 	case e.Channel == state.ByMesh:
 		return sg.sendMesh(ctx, e, body)
 	}
 	return sg.sendMail(ctx, e, body)
 }
 
-// onceMended returns the events for an effect whose file is damaged. A file that is damaged
+// limitMending returns the events for an effect whose file is damaged. A file that is damaged
 // again just after it was rewritten waits for a later cycle.
-func (sg *sending) onceMended(e state.Effect, damage []state.Event) []state.Event {
+func (sg *sendSession) limitMending(e state.Effect, damage []state.Event) []state.Event {
 	again, ok := damage[0].(state.Rendered)
 	if !ok {
 		return damage
 	}
 	if sg.mended[e.ID] {
-		return []state.Event{state.SendFailed{ID: e.ID, Unknown: e.Unknown, Reason: "its file was made again, and is damaged again: " + again.Reason}}
+		return []state.Event{state.SendFailed{ID: e.ID, Unknown: e.Unknown, Reason: "its file was rendered again, and is damaged again: " + again.Reason}}
 	}
 	if sg.mended == nil {
 		sg.mended = map[string]bool{}
@@ -162,7 +162,7 @@ func (sg *sending) onceMended(e state.Effect, damage []state.Event) []state.Even
 	return damage
 }
 
-func (sg *sending) sendMail(ctx context.Context, e state.Effect, body []byte) []state.Event {
+func (sg *sendSession) sendMail(ctx context.Context, e state.Effect, body []byte) []state.Event {
 	if sg.mail == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mail is configured any more"}}
 	}
@@ -196,7 +196,7 @@ func (sg *sending) sendMail(ctx context.Context, e state.Effect, body []byte) []
 // mailFailed is sendFailed for an error of the connection or the server. It distinguishes one
 // mail's failure from the server's: a refusal by a recipient's mailbox concerns only that
 // recipient, unless it is the operator.
-func (sg *sending) mailFailed(ctx context.Context, e state.Effect, err error) []state.Event {
+func (sg *sendSession) mailFailed(ctx context.Context, e state.Effect, err error) []state.Event {
 	unsent, answered := errors.AsType[*mail.SendError](err)
 	result := sendFailed(e, err)
 	failed := result[0].(state.SendFailed)
@@ -243,13 +243,13 @@ func sendFailed(e state.Effect, err error) []state.Event {
 
 // sendMesh sends a message to the mesh. The mesh keeps each id once, so a message
 // whose answer was lost is simply sent again.
-func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []state.Event {
+func (sg *sendSession) sendMesh(ctx context.Context, e state.Effect, body []byte) []state.Event {
 	if sg.mesh == nil {
 		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: "no mesh is configured any more"}}
 	}
 	var m mesh.Message
 	if err := json.Unmarshal(body, &m); err != nil {
-		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("read what was rendered: %v", err)}}
+		return []state.Event{state.SendFailed{ID: e.ID, Permanent: true, Reason: fmt.Sprintf("read rendered message: %v", err)}}
 	}
 	if e.Credential != "" {
 		// Without this record, a notice that was sent just before this process
@@ -278,7 +278,7 @@ func (sg *sending) sendMesh(ctx context.Context, e state.Effect, body []byte) []
 // cheap: the mesh does not read a file again that it holds. A report goes without the files
 // that can never go, and names them. Its text is always the same: once a report is on the mesh,
 // another one under its id changes nothing.
-func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Message) (mesh.Message, error) {
+func (sg *sendSession) uploadFiles(ctx context.Context, e state.Effect, m mesh.Message) (mesh.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*startWithin)
 	defer cancel()
 	var unsent []string
@@ -294,7 +294,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 		m.Files = slices.DeleteFunc(m.Files, func(f mesh.File) bool { return f.SHA256 == ref.Sum && f.Name == ref.FileName })
 		reason := err.Error()
 		if errors.Is(err, store.ErrDamaged) { // the error names the copy, but our paths must not go out
-			reason = fmt.Sprintf("the file %s: its copy was damaged before it left", ref.FileName)
+			reason = fmt.Sprintf("the file %s: its copy was damaged before it was sent", ref.FileName)
 		}
 		unsent = append(unsent, "file not sent: "+plain.Brief(reason))
 	}
@@ -305,7 +305,7 @@ func (sg *sending) uploadFiles(ctx context.Context, e state.Effect, m mesh.Messa
 	return m, nil
 }
 
-func (sg *sending) upload(ctx context.Context, to string, ref state.FileRef) error {
+func (sg *sendSession) upload(ctx context.Context, to string, ref state.FileRef) error {
 	f, err := sg.store.OpenSummed(ref.File, ref.Sum, ref.Size)
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 
 // hangUpAfterDot accepts mails of one kind and closes the connection before the
 // answer.
-func (h *house) hangUpAfterDot(kind string) (accepted func() []string) {
+func (h *fixture) hangUpAfterDot(kind string) (accepted func() []string) {
 	var mu sync.Mutex
 	var all []string
 	hook := func(conn net.Conn, raw []byte) error {
@@ -44,7 +44,7 @@ func (h *house) hangUpAfterDot(kind string) (accepted func() []string) {
 // (docs/design.md, "Save before effects").
 func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("reply")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -72,7 +72,7 @@ func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
 
 // wantReportedViaMesh fails unless the keymaster was asked once to mail the
 // operator a text with these words.
-func (h *house) wantReportedViaMesh(word string) {
+func (h *fixture) wantReportedViaMesh(word string) {
 	h.t.Helper()
 	got := h.reports()
 	if len(got) != 1 || got[0].Kind != mesh.KindRelay || !strings.Contains(got[0].Text, word) {
@@ -82,7 +82,7 @@ func (h *house) wantReportedViaMesh(word string) {
 
 // If the connection breaks and the server works again, one more copy is sent.
 func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("reply")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -99,7 +99,7 @@ func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
 
 // An ack is not repeated: a second one is worth nothing.
 func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("ack")
 	check(t, h.agent.Ring("test", ""))
 	for range 5 {
@@ -113,7 +113,7 @@ func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
 // 4xx: the mail is sent later, and the others pass. The second operator's mail
 // is answered while the first one's waits.
 func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
 	var asked int
@@ -146,7 +146,7 @@ func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
 // The order holds for each recipient: what is behind a row that backs off
 // waits.
 func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
 	h.onRcpt.Store(&refuse)
@@ -166,7 +166,7 @@ func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 
 // 5xx: the mail is never sent, and is reported by the other channel.
 func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	refuse := func(string) error {
 		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
@@ -185,7 +185,7 @@ func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 
 // A denied login is the credential's failure, not the mail's: the mail waits.
 func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	real := h.agent.Mail.SMTP.Secret
 	h.agent.Mail.SMTP.Secret = fixedSecret("wrong")
 	h.agent.Policy.Ack = false
@@ -207,9 +207,9 @@ func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
 func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 	t.Parallel()
 	refusing := func(t *testing.T) string { return mailtest.StartNobody(t) }
-	for name, broken := range map[string]func(*testing.T) string{"down": refusing, "silent": deaf} {
+	for name, broken := range map[string]func(*testing.T) string{"down": refusing, "silent": silentServer} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Policy.Ack = false
 			real := h.agent.Mail.SMTP
 			h.agent.Mail.SMTP.Timeout = 300 * time.Millisecond
@@ -234,7 +234,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 		arrives bool
 	}{"down": {503, true}, "refusing": {400, false}} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Policy.Ack = false
 			h.post(meshMessage("q1"))
 			fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -258,7 +258,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 
 // A report whose answer was lost is sent again under its id, and arrives once.
 func TestAReportOfUnknownFateIsOne(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
 	var posts int
 	lose := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -284,7 +284,7 @@ func TestAReportOfUnknownFateIsOne(t *testing.T) {
 // The bytes of a mail that is sent, expired or given up are not kept.
 func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }

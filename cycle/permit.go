@@ -38,7 +38,7 @@ type permitter struct {
 }
 
 func (a *Agent) permitter() permitter {
-	return permitter{journal: a.journal(), prompter: a.prompter(a.usual()), asker: a.operatorAsker()}
+	return permitter{journal: a.journal(), prompter: a.prompter(a.mainBackend()), asker: a.operatorAsker()}
 }
 
 func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (Permission, error) {
@@ -50,7 +50,7 @@ func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (P
 		return Permission{turn.PermissionRefused, "your operator is not at a terminal; ask them with ask_operator of the server " + turn.ToolServerName}, nil
 	}
 	if msg, ok := s.TurnMessage(); !ok || !mayAskForPermission(msg) {
-		return Permission{turn.PermissionRefused, "the message is not your operator's, so they are not asked; do without this tool"}, nil
+		return Permission{turn.PermissionRefused, "the message is not from your operator, so they are not asked; continue without this tool"}, nil
 	}
 	if s.Turn.AsksPermission() {
 		return waitForOperator(), nil
@@ -71,7 +71,7 @@ func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (P
 		}
 	}
 	if denied {
-		return Permission{turn.PermissionDenied, "your operator was asked about exactly this, and has not allowed it; do without it"}, nil
+		return Permission{turn.PermissionDenied, "your operator was asked about exactly this call and did not allow it; continue without it"}, nil
 	}
 	return p.ask(ctx, in, r, identity)
 }
@@ -106,7 +106,7 @@ func (p permitter) ask(ctx context.Context, in Inside, r turn.ToolRequest, ident
 }
 
 func waitForOperator() Permission {
-	return Permission{turn.PermissionAsked, "your operator is asked by mail; this turn goes on with their answer"}
+	return Permission{turn.PermissionAsked, "your operator is asked by mail; this turn continues with their answer"}
 }
 
 // Kinds lists the kinds of tools that an agent of runner "acp" may use without asking, by the

@@ -28,7 +28,7 @@ func bash(command string) turn.ToolRequest {
 // question is open at a time, and a turn that another has caused asks nothing.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	runner := *h.agent.Turn
 	runner.Runner = turn.Claude

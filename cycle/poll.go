@@ -86,7 +86,7 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	turns := func() error { return p.turns(ctx, o, &r) }
 	busy, err := p.rounds(ctx, o, &r)
 	if ctx.Err() != nil && !busy {
-		p.logf("poll: %v; the next one goes on", ErrInterrupted)
+		p.logf("poll: %v; the next poll continues", ErrInterrupted)
 		return r, ErrInterrupted
 	}
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *poller) rounds(ctx context.Context, o PollOptions, r *Report) (busy boo
 			busy = err == nil && round == 0 // in a later round, the holder sees the same work
 			return false, err
 		}
-		return p.flusher.unseen(r)
+		return p.flusher.hasNewWork(r)
 	})
 	if err != nil || !again {
 		return busy, err
@@ -365,7 +365,7 @@ func (p pollReasons) lostTurn(s state.State) (bool, error) {
 	switch {
 	case stoppedWhileSuspended(s.Turn):
 		return true, nil
-	case !owned(s.Turn) && !s.Turn.Lingering():
+	case !needsRunner(s.Turn) && !s.Turn.Lingering():
 		return false, nil
 	case s.Turn.Pulled && s.Turn.Stop == "":
 		return p.now().Sub(s.Turn.Since) >= p.policy.TurnTimeout, nil

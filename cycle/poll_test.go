@@ -17,7 +17,7 @@ import (
 )
 
 func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	lock, err := h.agent.Store.TryLock(store.CycleLock)
 	check(t, err)
@@ -40,7 +40,7 @@ func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
 // A process that rings while a cycle runs, and finds it busy, is seen by that
 // cycle before it ends (docs/design.md, "Promises" 7).
 func TestANudgeDuringACycleIsSeenByIt(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	var once sync.Once
 	h.agent.Store.Hook = func(step, path string) error {
 		if step == "rename" && strings.HasSuffix(path, "state.json") {
@@ -57,7 +57,7 @@ func TestANudgeDuringACycleIsSeenByIt(t *testing.T) {
 
 // ringFromOutside rings and polls as another process does, and must find the
 // agent busy.
-func (h *house) ringFromOutside() {
+func (h *fixture) ringFromOutside() {
 	h.t.Helper()
 	other := h.blueprint.agent(h.clock.Now)
 	if err := other.Ring("outside", "look"); err != nil {
@@ -68,7 +68,7 @@ func (h *house) ringFromOutside() {
 	}
 }
 
-func (h *house) wantNoNudges() {
+func (h *fixture) wantNoNudges() {
 	h.t.Helper()
 	rung, err := h.agent.Store.Nudges()
 	check(h.t, err)
@@ -80,7 +80,7 @@ func (h *house) wantNoNudges() {
 // Sending a turn's reply takes cycle.lock too. A process that finds it taken
 // then relies on the sender.
 func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	detached := h.detached()
 	var once sync.Once
 	hook := func(_ net.Conn, raw []byte) error {
@@ -102,10 +102,10 @@ func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
 	}
 }
 
-// detached makes the detached polls of this house report themselves instead of
+// detached makes the detached polls of this fixture report themselves instead of
 // polling. The function that it returns waits for one, and returns its
 // arguments.
-func (h *house) detached() (wait func() []string) {
+func (h *fixture) detached() (wait func() []string) {
 	h.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(h.t, err)
@@ -128,7 +128,7 @@ func (h *house) detached() (wait func() []string) {
 // After three rounds the rest is left to a detached poll, so that no process is
 // kept for ever by others that ring.
 func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	detached := h.detached()
 	h.agent.Store.Hook = func(step, path string) error {
 		if step == "rename" && strings.HasSuffix(path, "state.json") {
@@ -150,7 +150,7 @@ func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
 // no file is left.
 func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	detached := h.detached()
 	file := h.blueprintFile()
 	processes := 100
@@ -179,7 +179,7 @@ func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 
 // pollers runs one process for each of what, at once, and counts the exit
 // codes.
-func (h *house) pollers(file string, what []string) map[int]int {
+func (h *fixture) pollers(file string, what []string) map[int]int {
 	h.t.Helper()
 	var mu sync.Mutex
 	codes := map[int]int{}
@@ -205,14 +205,14 @@ func (h *house) pollers(file string, what []string) map[int]int {
 }
 
 // poller returns another process of the agent, not started yet.
-func (h *house) poller(file string, args ...string) *exec.Cmd {
+func (h *fixture) poller(file string, args ...string) *exec.Cmd {
 	return exec.CommandContext(h.t.Context(), h.blueprint.Self, append([]string{"__poller", file}, args...)...)
 }
 
 // Several runners at once run each message once.
 func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.detached()
 	const messages = 6
 	for range messages {
@@ -236,7 +236,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 
 // A nudge that comes while nobody polls waits for the next poll.
 func TestFilesOfScriptsAreNudges(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	dir := h.agent.Store.Path(store.NudgesDir)
 	check(t, os.MkdirAll(dir, 0o700))
 	for _, name := range []string{"plain", ".hidden", "half.tmp"} {
@@ -254,7 +254,7 @@ func TestFilesOfScriptsAreNudges(t *testing.T) {
 // --if-due does not use the network until something is due.
 func TestIfDueDoesNothingBeforeItsTime(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	due := func(want bool) {
 		t.Helper()

@@ -12,7 +12,7 @@ import (
 
 // online returns our agent's phase in the registry, or "" if the agent is not
 // in it.
-func (h *house) online() state.Phase {
+func (h *fixture) online() state.Phase {
 	h.t.Helper()
 	all, err := h.peer.Online(h.t.Context())
 	check(h.t, err)
@@ -25,7 +25,7 @@ func (h *house) online() state.Phase {
 }
 
 // countCalls counts the calls to the mesh below a path.
-func (h *house) countCalls(path string) *atomic.Int32 {
+func (h *fixture) countCalls(path string) *atomic.Int32 {
 	var n atomic.Int32
 	count := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, path) {
@@ -38,7 +38,7 @@ func (h *house) countCalls(path string) *atomic.Int32 {
 
 func TestEachPhaseIsPublished(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	if got := h.online(); got != state.IDLE {
 		t.Fatalf("after the first poll the registry shows %q", got)
 	}
@@ -58,9 +58,9 @@ func TestEachPhaseIsPublished(t *testing.T) {
 	}
 }
 
-func TestARegistryThatFailsIsToldLater(t *testing.T) {
+func TestRegistryFailureIsReportedLater(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			w.WriteHeader(http.StatusBadGateway)
@@ -84,7 +84,7 @@ func TestARegistryThatFailsIsToldLater(t *testing.T) {
 // is not asked again and again.
 func TestPublishingCostsNothing(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	var calls atomic.Int32
 	answers := func(get, put int) {
 		calls.Store(0)
@@ -117,7 +117,7 @@ func TestPublishingCostsNothing(t *testing.T) {
 // and that it is awake when something has come.
 func TestTheRegistryShowsWhoSleeps(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	asleep := func() bool {
 		all, err := h.peer.Online(t.Context())
 		check(t, err)
@@ -145,7 +145,7 @@ func TestTheRegistryShowsWhoSleeps(t *testing.T) {
 // for.
 func TestSleepMarks(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	asleep := func(want, rests bool) {
 		t.Helper()
 		s, err := h.agent.View().Status()
@@ -155,7 +155,7 @@ func TestSleepMarks(t *testing.T) {
 		}
 	}
 	asleep(false, false)
-	h.plays("us sleep 10m; echo good night\n")
+	h.playScript("us sleep 10m; echo good night\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	asleep(true, true)
@@ -169,7 +169,7 @@ func TestSleepMarks(t *testing.T) {
 	h.poll()
 	asleep(true, false)
 
-	h.plays("us sleep 10m; echo good night\n")
+	h.playScript("us sleep 10m; echo good night\n")
 	_, err = h.agent.Tell(t.Context(), "me", "again")
 	check(t, err)
 	h.poll()

@@ -146,11 +146,11 @@ func (p *previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 	}
 	data, err := p.store.ReadSummed(e.File, e.Sum)
 	if errors.Is(err, store.ErrDamaged) {
-		m.Text = "(" + err.Error() + ": it would be made again, or given up)"
+		m.Text = "(" + err.Error() + ": it would be rendered again, or given up)"
 		return m, nil
 	}
 	if err != nil {
-		return m, fmt.Errorf("read what waits to be sent: %w", err)
+		return m, fmt.Errorf("read pending mail: %w", err)
 	}
 	if e.Channel == state.ByMail {
 		m.Subject = message.ParseHeader(data).Subject

@@ -12,17 +12,17 @@ import (
 
 // A dry run reads, and changes nothing anywhere.
 func TestADryRunChangesNothing(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 first"})
 	h.receive(letter{id: "<two@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	h.post(meshMessage("q1"))
 	check(t, h.agent.Ring("test", "why not"))
-	before := h.everything()
+	before := h.snapshot()
 
 	p, err := h.agent.Preview(t.Context())
 	check(t, err)
-	if after := h.everything(); after != before {
+	if after := h.snapshot(); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 	if p.Before != state.IDLE || p.After != state.PREP || len(p.Arrived) != 2 || len(p.Rejected) != 1 {
@@ -41,12 +41,12 @@ func TestADryRunChangesNothing(t *testing.T) {
 
 // A dry run of an agent that has never polled makes no folder either.
 func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	before := h.everything()
+	before := h.snapshot()
 	p, err := h.agent.Preview(t.Context())
 	check(t, err)
-	if after := h.everything(); after != before {
+	if after := h.snapshot(); after != before {
 		t.Errorf("before:\n%s\nafter:\n%s", before, after)
 	}
 	if len(p.Arrived) != 1 {
@@ -54,8 +54,8 @@ func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// everything returns all that a poll could change, as text.
-func (h *house) everything() string {
+// snapshot returns all that a poll could change, as text.
+func (h *fixture) snapshot() string {
 	h.t.Helper()
 	var b strings.Builder
 	check(h.t, filepath.WalkDir(h.blueprint.Dir, func(path string, d fs.DirEntry, err error) error {

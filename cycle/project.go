@@ -29,7 +29,7 @@ type projector struct {
 func (p *projector) project(ctx context.Context, s state.State, obs *observation) (state.State, error) {
 	var events []state.Event
 	if obs != nil {
-		p.dropNudges(s, obs.rung)
+		p.dropNudges(s, obs.nudges)
 	}
 	events = append(events, p.ackMesh(ctx, s)...)
 	events = append(events, p.crontab.project(ctx, s)...)
@@ -73,7 +73,7 @@ func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 		if !mayStart(began, p.now()) {
 			break
 		}
-		if err := p.mesh.Carrier.Ack(ctx, id); err != nil && !refused(err) {
+		if err := p.mesh.Carrier.Ack(ctx, id); err != nil && !isRefusal(err) {
 			break
 		}
 		acked.IDs = append(acked.IDs, id)
@@ -84,9 +84,9 @@ func (p *projector) ackMesh(ctx context.Context, s state.State) []state.Event {
 	return []state.Event{acked}
 }
 
-// refused reports whether the mesh refused a call for good, for a reason other than the
+// isRefusal reports whether the mesh refused a call for good, for a reason other than the
 // credential.
-func refused(err error) bool {
+func isRefusal(err error) bool {
 	if _, denied := state.CredentialFailure(err); denied {
 		return false
 	}

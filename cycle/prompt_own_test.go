@@ -16,18 +16,18 @@ import (
 // goes on with its own session afterwards.
 func TestAPromptWithASessionOfItsOwn(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, `
+	h := newClaudeFixture(t, `
 case "$*" in *--resume*) ;; *--model*) init p1; answer report; exit;; esac
 init s1; answer hello
 `)
 	folder := t.TempDir()
-	h.agent.Prompted = []cycle.ClockPrompt{{
+	h.agent.ClockPrompts = []cycle.ClockPrompt{{
 		Name: "morning", Text: "Report.", Kind: state.KindAlways,
 		Fresh: true, Args: []string{"--model", "haiku"}, Runner: turn.Claude,
 	}, {
 		Name: "elsewhere", Text: "Report.", Kind: state.KindAlways, Fresh: true, Workdir: folder,
 	}}
-	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: "morning", Next: never}, {Name: "elsewhere", Next: never}}
+	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: "morning", Next: neverDue}, {Name: "elsewhere", Next: neverDue}}
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	for _, name := range []string{"morning", "elsewhere"} {
@@ -42,10 +42,10 @@ init s1; answer hello
 		t.Errorf("in the other folder: %q, %v", there, err)
 	}
 	h.wantTasks(state.Success, state.Success, state.Success, state.Success)
-	if args := strings.Split(h.left("argv"), "\n"); !strings.Contains(args[1], "--model haiku") || strings.Contains(args[0]+args[len(args)-1], "haiku") {
+	if args := strings.Split(h.workFile("argv"), "\n"); !strings.Contains(args[1], "--model haiku") || strings.Contains(args[0]+args[len(args)-1], "haiku") {
 		t.Errorf("arguments: %q", args)
 	}
 }
 
-// never is when a prompt has its time that only a person runs.
-func never(time.Time, *time.Location) time.Time { return time.Time{} }
+// neverDue is when a prompt has its time that only a person runs.
+func neverDue(time.Time, *time.Location) time.Time { return time.Time{} }

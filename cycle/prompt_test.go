@@ -13,7 +13,7 @@ import (
 )
 
 // prompts makes the folder of the user's templates.
-func (h *house) prompts(files map[string]string) {
+func (h *fixture) prompts(files map[string]string) {
 	h.t.Helper()
 	h.agent.Prompts = filepath.Join(h.blueprint.Dir, "prompts")
 	check(h.t, os.MkdirAll(h.agent.Prompts, 0o700))
@@ -22,8 +22,8 @@ func (h *house) prompts(files map[string]string) {
 	}
 }
 
-// hears gives the house an agent that keeps its input and answers "ok".
-func (h *house) hears() (stdin, system *string) {
+// recordPrompts gives the fixture an agent that keeps its input and answers "ok".
+func (h *fixture) recordPrompts() (stdin, system *string) {
 	h.t.Helper()
 	stdin, system = new(string), new(string)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
@@ -34,8 +34,8 @@ func (h *house) hears() (stdin, system *string) {
 	return stdin, system
 }
 
-// unbound returns a prompt with # for the boundary of its fences.
-func unbound(prompt string) string {
+// maskBoundary returns a prompt with # for the boundary of its fences.
+func maskBoundary(prompt string) string {
 	return regexp.MustCompile(`(</?[a-z_]+) [a-z2-7]{16}( origin="[^"]*")?>`).ReplaceAllString(prompt, "$1 #$2>")
 }
 
@@ -43,7 +43,7 @@ func unbound(prompt string) string {
 // for the boundary of a fence.
 func wantWords(t *testing.T, text string, want ...string) {
 	t.Helper()
-	text = unbound(text)
+	text = maskBoundary(text)
 	for _, w := range want {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is not in:\n%s", w, text)
@@ -63,7 +63,7 @@ func wantNoWords(t *testing.T, text string, want ...string) {
 // A layer of the user's replaces the built-in one. What a sender writes is
 // never a template, and stays fenced.
 func TestAPromptLayerOfTheUser(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
 		"identity.tmpl": "You are {{.Callsign}}, and terse.\n",
 		"phase.tmpl":    "",
@@ -79,7 +79,7 @@ func TestAPromptLayerOfTheUser(t *testing.T) {
 // A broken template does no harm: the built-in one is used, and the log and
 // `prompt` say why.
 func TestABrokenPromptLayer(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
 		"identity.tmpl": "You are {{.Callsign",
 		"rules.tmpl":    "{{.Secret}}",
@@ -95,16 +95,16 @@ func TestABrokenPromptLayer(t *testing.T) {
 	log, err := os.ReadFile(h.agent.Store.Path("log"))
 	check(t, err)
 	for name, why := range map[string]string{
-		"identity": "unclosed action", "rules": "Secret", "message": "does not show the message", "trust": "more than 64 KiB",
+		"identity": "unclosed action", "rules": "Secret", "message": "does not contain the message", "trust": "exceeds 64 KiB",
 	} {
-		wantWords(t, string(log), "the built-in "+name+" is used: ") // the line may be cut before the reason
+		wantWords(t, string(log), "using the built-in "+name+": ") // the line may be cut before the reason
 		for _, l := range view.Layers {
 			if l.Name == name && (!strings.Contains(l.Fault, why) || l.From != prompt.BuiltIn || l.Text == "") {
 				t.Errorf("%+v", l)
 			}
 		}
 	}
-	if len(view.Faults) != 1 || !strings.Contains(view.Faults[0], "ruels.tmpl does not name a layer") {
+	if len(view.Faults) != 1 || !strings.Contains(view.Faults[0], "ruels.tmpl is not a layer") {
 		t.Errorf("faults: %q", view.Faults)
 	}
 	check(t, os.RemoveAll(h.agent.Prompts))
@@ -117,8 +117,8 @@ func TestABrokenPromptLayer(t *testing.T) {
 // text. The others get both on standard input; a session that continues gets
 // only what is new.
 func TestThePromptHasTwoParts(t *testing.T) {
-	h := newAwakeHouse(t)
-	stdin, system := h.hears()
+	h := newAwakeFixture(t)
+	stdin, system := h.recordPrompts()
 	h.agent.Turn.Runner = "api"
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.poll()
@@ -130,6 +130,6 @@ func TestThePromptHasTwoParts(t *testing.T) {
 	h.agent.Turn.Runner = turn.Exec
 	h.receive(letter{id: "<two@example.com>", body: "second"})
 	h.poll()
-	wantWords(t, *stdin, "You are @"+handle, "Trust:", "What was said before:\n<history #>\n", "first", "<message #>\nsecond\n</message #>\n")
+	wantWords(t, *stdin, "You are @"+handle, "Trust:", "Earlier conversation:\n<history #>\n", "first", "<message #>\nsecond\n</message #>\n")
 	wantNoWords(t, *system, "first", "second")
 }

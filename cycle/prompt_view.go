@@ -12,7 +12,7 @@ import (
 
 // SummaryPrompt returns the question that asks an agent for a summary of its
 // context.
-func (a *Agent) SummaryPrompt() (string, error) { return a.prompter(a.usual()).summaryQuestion() }
+func (a *Agent) SummaryPrompt() (string, error) { return a.prompter(a.mainBackend()).summaryQuestion() }
 
 // PromptView is the output of `prompt`.
 type PromptView struct {
@@ -35,7 +35,7 @@ func (a *Agent) Prompt(key string) (PromptView, error) {
 	}
 	m := exampleMessage(a.Handle, a.Now())
 	if key != "" {
-		if m, err = a.prompter(a.usual()).message(s, key); err != nil {
+		if m, err = a.prompter(a.mainBackend()).message(s, key); err != nil {
 			return PromptView{}, err
 		}
 		m.collect(a.Store, with)
@@ -90,7 +90,7 @@ type promptViewer struct {
 }
 
 func (a *Agent) promptViewer() *promptViewer {
-	return &promptViewer{prompter: a.prompter(a.usual()), recaller: a.recaller()}
+	return &promptViewer{prompter: a.prompter(a.mainBackend()), recaller: a.recaller()}
 }
 
 // view renders the prompt of m.
@@ -152,6 +152,6 @@ func exampleMessage(handle string, now time.Time) turnMessage {
 	return turnMessage{
 		msg:     state.Message{Source: state.CLI, From: "you", Operator: true, At: now},
 		subject: fmt.Sprintf("@%s an example", handle),
-		text:    "An example, since no message waits: is the build green?",
+		text:    "An example, because no message is waiting: is the build green?",
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Files older than keep are removed, a hundred a cycle. What still waits stays,
 // however old it is (docs/design.md, "Costs").
-func TestPruneKeepsWhatIsNeeded(t *testing.T) {
+func TestPruneKeepsReferencedFiles(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	a := &Agent{Handle: "goulard3120", Store: st, Keep: 90 * 24 * time.Hour, Now: func() time.Time { return now }}

@@ -26,22 +26,22 @@ type Pulled struct {
 	Text   string       `json:"text"`
 	Note   string       `json:"note,omitempty"`
 
-	ResultFields mesh.ResultFields `json:"result_fields,omitempty"` // that its sender asks for
-	Earlier      []PulledEarlier   `json:"earlier,omitempty"`
-	Files        []files.Received  `json:"files,omitempty"` // that came with it
+	ResultFields mesh.ResultFields    `json:"result_fields,omitempty"` // that its sender asks for
+	Earlier      []PulledEarlier      `json:"earlier,omitempty"`
+	Files        []files.ReceivedFile `json:"files,omitempty"` // that came with it
 }
 
 // PulledEarlier is a message that shares the turn of a newer one.
 type PulledEarlier struct {
-	Key   string           `json:"key"`
-	At    time.Time        `json:"at"`
-	Text  string           `json:"text"`
-	Files []files.Received `json:"files,omitempty"`
+	Key   string               `json:"key"`
+	At    time.Time            `json:"at"`
+	Text  string               `json:"text"`
+	Files []files.ReceivedFile `json:"files,omitempty"`
 }
 
-// earlier returns the other messages of a turn, as inbox next hands them out.
-func (m turnMessage) earlier(list files.Incoming) (all []PulledEarlier) {
-	for _, other := range m.with {
+// pulledEarlier returns the other messages of a turn, as inbox next hands them out.
+func (m turnMessage) pulledEarlier(list files.Incoming) (all []PulledEarlier) {
+	for _, other := range m.others {
 		all = append(all, PulledEarlier{Key: other.msg.Key, At: other.msg.At.UTC(), Text: other.text, Files: filesOfMessage(list, other).Files})
 	}
 	return all
@@ -54,7 +54,7 @@ var ErrNothing = errors.New("no message is waiting")
 // `inbox done` follows within turn.timeout. Next returns ErrNothing if the inbox is empty.
 func (a *Agent) Next(ctx context.Context) (Pulled, error) {
 	if a.Turn != nil {
-		return Pulled{}, errors.New(`turn.runner runs the messages; set it to "none" to pull them`)
+		return Pulled{}, errors.New(`turn.runner runs the messages: set it to "none" to pull them`)
 	}
 	puller := a.puller()
 	var next Pulled
@@ -81,7 +81,7 @@ type puller struct {
 
 func (a *Agent) puller() *puller {
 	return &puller{
-		committer: a.committer(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(a.usual()),
+		committer: a.committer(), watchdog: a.watchdog(), guard: a.payloadGuard(), deliverer: a.deliverer(a.mainBackend()),
 		flusher: a.flusher(),
 	}
 }
@@ -104,7 +104,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 			return Pulled{}, fmt.Errorf("turn %s is not done: end it with `inbox done`", head.TurnID)
 		}
 		if head.Status != state.HeadDispatched {
-			return Pulled{}, p.notTaken(s)
+			return Pulled{}, p.emptyReason(s)
 		}
 		if s, err = p.journal.commit(ctx, state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); err != nil {
 			return Pulled{}, err
@@ -116,7 +116,7 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 			list := files.Incoming{Store: p.store}
 			return Pulled{
 				TurnID: head.TurnID, Epoch: head.Epoch, Number: *view.Numeral("", msg.Seq), Key: msg.Key, Source: msg.Source, From: msg.From,
-				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.earlier(list),
+				Text: m.text, Note: msg.Note, ResultFields: m.sent.ResultFields, Earlier: m.pulledEarlier(list),
 				Files: filesOfMessage(list, m).Files,
 			}, nil
 		}
@@ -129,21 +129,21 @@ func (p *puller) next(ctx context.Context) (Pulled, error) {
 	}
 }
 
-// notTaken returns the reason why no message could be taken: ErrNothing if the inbox is empty.
-func (p *puller) notTaken(s state.State) error {
+// emptyReason returns the reason why no message could be taken: ErrNothing if the inbox is empty.
+func (p *puller) emptyReason(s state.State) error {
 	now := p.now()
-	noMoney := view.Broke(s, *p.policy, now)
+	noMoney := view.OutOfMoney(s, *p.policy, now)
 	switch {
 	case len(s.Inbox) == 0:
 		return ErrNothing
 	case s.Halted():
 		return view.ErrHalted
 	case now.Before(s.CooldownUntil):
-		return fmt.Errorf("after five failed turns no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
+		return fmt.Errorf("five turns in a row failed: no message is handed out until %s", s.CooldownUntil.Format(time.RFC3339))
 	case noMoney != "":
 		return fmt.Errorf("the agent is out of money: %s", noMoney)
 	case s.Tier(*p.policy, now) == state.TierCritical:
-		return errors.New("money is short: only the operator's messages are handed out, and none waits: see `agentstateloop status`")
+		return errors.New("money is short: only the operator's messages are handed out, and none is waiting: see `agentstateloop status`")
 	}
 	return errors.New("the waiting messages are deferred: see `agentstateloop inbox list`")
 }
@@ -183,7 +183,7 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 			return err
 		}
 	}
-	if s, err = a.turnEnder(a.usual()).closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
+	if s, err = a.turnEnder(a.mainBackend()).closeTurn(ctx, s, turn.Result{Status: turn.Success, Text: text}); err != nil {
 		return err
 	}
 	return a.flusher().sendNow(ctx, s)
@@ -201,7 +201,7 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 		return "", err
 	}
 	if _, waits := s.Message(key); waits && msg.Status != state.Deferred {
-		return "", fmt.Errorf("%s is %s already", key, msg.Status)
+		return "", fmt.Errorf("%s is already %s", key, msg.Status)
 	}
 	if s, err = a.journal().commit(ctx, state.Retried{Message: msg}); err != nil {
 		return "", err
@@ -222,10 +222,10 @@ func (a *Agent) Drop(ctx context.Context, key, reason string) error {
 	}
 	msg, waits := s.Message(key)
 	if !waits {
-		return fmt.Errorf("no message %s waits: see `inbox list`", key)
+		return fmt.Errorf("no message %s in the inbox: see `inbox list`", key)
 	}
 	if msg.Status == state.Pending || msg.Status == state.Processing {
-		return fmt.Errorf("%s has its turn now: use `stop`", key)
+		return fmt.Errorf("the turn of %s is running: use `stop`", key)
 	}
 	_, err = a.journal().commit(ctx, state.Dropped{Key: key, Reason: reason})
 	return err

@@ -12,10 +12,10 @@ import (
 	"agentstateloop/state/store"
 )
 
-// pullHouse returns a house whose agent pulls: no runner runs its messages.
-func pullHouse(t *testing.T) *house {
+// newPullFixture returns a fixture whose agent pulls: no runner runs its messages.
+func newPullFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.agent.Policy.Turns = false
 	h.agent.Policy.TurnTimeout = 10 * time.Minute
@@ -25,7 +25,7 @@ func pullHouse(t *testing.T) *house {
 
 // An agent that pulls takes a message, and hands back its answer.
 func TestAPulledMessageIsAnswered(t *testing.T) {
-	h := pullHouse(t)
+	h := newPullFixture(t)
 	if _, err := h.agent.Next(t.Context()); !errors.Is(err, cycle.ErrNothing) {
 		t.Errorf("with nothing there: %v", err)
 	}
@@ -58,8 +58,8 @@ func TestAPulledMessageIsAnswered(t *testing.T) {
 }
 
 // If a message waits and none may be taken, the error says why.
-func TestNothingToPullSaysWhy(t *testing.T) {
-	h := pullHouse(t)
+func TestEmptyPullReason(t *testing.T) {
+	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	refused := func(why string) {
@@ -84,7 +84,7 @@ func TestNothingToPullSaysWhy(t *testing.T) {
 // The agent has turn.timeout to answer, and not less. Then the message is
 // handed out again, with a note, and the late agent can do nothing.
 func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
-	h := pullHouse(t)
+	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	first, err := h.agent.Next(t.Context())
@@ -113,7 +113,7 @@ func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
 
 // After three timeouts the message is given up, and the sender is told.
 func TestAPulledMessageThatIsNeverDone(t *testing.T) {
-	h := pullHouse(t)
+	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	for range h.agent.Policy.MaxAttempts {
@@ -122,14 +122,14 @@ func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 		h.pollAfter(11 * time.Minute)
 	}
 	h.wantTasks(state.Failed)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next` and not done, and it was attempt 3 of 3") {
+	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3") {
 		t.Errorf("replies: %+v", replies)
 	}
 }
 
 // `stop` ends a pulled turn at once: nothing else can.
 func TestAPulledTurnIsStopped(t *testing.T) {
-	h := pullHouse(t)
+	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	m, err := h.agent.Next(t.Context())
@@ -144,7 +144,7 @@ func TestAPulledTurnIsStopped(t *testing.T) {
 // A message whose text is lost on the disk lets the next one pass, and is handed out
 // once it was had again.
 func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
-	h := pullHouse(t)
+	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
@@ -166,7 +166,7 @@ func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
 
 // Retry and drop do what they say, and no more.
 func TestRetryAndDrop(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.script("#!/bin/sh\necho out of luck >&2; exit 1\n")
 	h.receive(letter{id: "<one@example.com>", body: "one"})

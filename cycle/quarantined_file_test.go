@@ -11,21 +11,21 @@ import (
 )
 
 // asStranger lets the peer be another agent, which is not listed.
-func (h *house) asStranger() {
+func (h *fixture) asStranger() {
 	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }
 
 // What a stranger sends lies in quarantine with its files. Released, it has its turn with
 // them.
 func TestAReleasedMessageHasItsFiles(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
+	h := newAwakeFixture(t)
+	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
 	h.asStranger()
 	h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 	h.poll()
 	h.wantTasks()
 	item := h.quarantined()
-	files := h.agent.CameWithQuarantined(item).Files
+	files := h.agent.FilesOfQuarantined(item).Files
 	if len(files) != 1 || files[0].Name != "a.txt" || files[0].Missing != "" || item.Size < 5 {
 		t.Fatalf("%+v: %+v", item, files)
 	}
@@ -49,13 +49,13 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 	t.Parallel()
 	t.Run("damaged", func(t *testing.T) {
-		h := newAwakeHouse(t)
-		h.plays("grep MISSING prompt")
+		h := newAwakeFixture(t)
+		h.playScript("grep MISSING prompt")
 		h.asStranger()
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.poll()
 		item := h.quarantined()
-		check(t, os.WriteFile(*h.agent.CameWithQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
+		check(t, os.WriteFile(*h.agent.FilesOfQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
 		if _, damaged, err := h.agent.CheckFiles(); len(damaged) != 1 || err != nil {
 			t.Errorf("doctor: %v %v", damaged, err)
 		}
@@ -67,7 +67,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		}
 	})
 	t.Run("no room", func(t *testing.T) {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.asStranger()
 		large := strings.Repeat("x", mesh.MaxFile)
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("1.bin", "1"+large[1:]), h.upload("2.bin", "2"+large[1:])}})
@@ -78,7 +78,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		items, err := h.agent.View().Quarantined()
 		check(t, err)
 		for _, item := range items {
-			files := h.agent.CameWithQuarantined(item).Files
+			files := h.agent.FilesOfQuarantined(item).Files
 			third := strings.HasSuffix(item.Key, ":q3")
 			if kept := files[0].Missing == ""; kept == third {
 				t.Errorf("%s: %+v", item.Key, files)

@@ -44,9 +44,9 @@ func (rc recaller) bytes() int { return cmp.Or(rc.room, DefaultRecall) }
 
 // recalledText is the part of a prompt about the past.
 type recalledText struct {
-	summary   string            // of the compacted exchanges
-	exchanges []prompt.Recalled // since then, oldest first
-	missed    bool              // the exchanges are those that the continued session does not know
+	summary   string                    // of the compacted exchanges
+	exchanges []prompt.RecalledExchange // since then, oldest first
+	missed    bool                      // the exchanges are those that the continued session does not know
 }
 
 // exchangeCache keeps the exchanges of each conversation that one recall has read, newest
@@ -59,7 +59,7 @@ type exchange struct {
 	serial uint64
 	n      int
 	epoch  uint64
-	past   *prompt.Past
+	past   *prompt.PastExchange
 }
 
 // recall rebuilds a conversation since the last reset: the messages to the agent and its
@@ -67,16 +67,16 @@ type exchange struct {
 // question fill the rest. A summary replaces the compacted exchanges.
 func (rc recaller) recall(s state.State, talk state.Talk, p exchangeCache, question ...string) (recalledText, error) {
 	room := rc.bytes()
-	kept := s.ConversationOf(talk)
+	conversation := s.ConversationOf(talk)
 	after := s.Reset.Epoch
-	summary := rc.summaryText(kept)
+	summary := rc.summaryText(conversation)
 	if summary != "" {
-		after = max(after, kept.Compacted.Through)
+		after = max(after, conversation.Compacted.Through)
 	}
 	if err := rc.readExchanges(talk, after, p, room); err != nil {
 		return recalledText{}, fmt.Errorf("read history: %w", err)
 	}
-	var past []*prompt.Past
+	var past []*prompt.PastExchange
 	for _, e := range p[talk] {
 		past = append(past, e.past)
 	}
@@ -121,10 +121,10 @@ func (rc recaller) readExchanges(talk state.Talk, after uint64, p exchangeCache,
 				}
 			}
 			return nil
-		case !rc.isOf(talk, l):
+		case !rc.inConversation(talk, l):
 			continue
 		}
-		past := prompt.NewPast(rc.exchange(l, min(recallPart, room/8)))
+		past := prompt.NewPastExchange(rc.exchange(l, min(recallPart, room/8)))
 		if !add(exchange{serial: l.Serial, n: l.N, epoch: l.Epoch, past: past}) {
 			return nil
 		}
@@ -138,13 +138,13 @@ func sinceReset(s state.State, l state.Line) bool {
 	return l.Kind == state.LineTask && l.Row != nil && l.Epoch > s.Reset.Epoch
 }
 
-// isOf reports whether the turn of a task line belongs to this conversation.
-func (rc recaller) isOf(talk state.Talk, task state.Line) bool {
-	return rc.answered(talk.With, task) && rc.policy.TalkOf(*task.Row).Thread == talk.Thread
+// inConversation reports whether the turn of a task line belongs to this conversation.
+func (rc recaller) inConversation(talk state.Talk, task state.Line) bool {
+	return rc.isAnswerTo(talk.With, task) && rc.policy.TalkOf(*task.Row).Thread == talk.Thread
 }
 
-// answered reports whether the turn of a task line answered this principal.
-func (rc recaller) answered(who state.Principal, task state.Line) bool {
+// isAnswerTo reports whether the turn of a task line answered this principal.
+func (rc recaller) isAnswerTo(who state.Principal, task state.Line) bool {
 	if task.Row == nil {
 		return false
 	}
@@ -169,25 +169,25 @@ func (rc recaller) olderProof(msg state.Message) state.Proof {
 // pruned payload.
 func (rc recaller) exchange(task state.Line, most int) prompt.Exchange {
 	msg := *task.Row
-	said := "(no longer kept)"
+	asked := "(no longer stored)"
 	m, err := readMessage(rc.store, state.Head{}, msg)
 	switch {
 	case err == nil:
 		m.collect(rc.store, task.Collected)
-		said = m.allText()
+		asked = m.allText()
 	case !errors.Is(err, fs.ErrNotExist):
-		said = "(its file is damaged)"
+		asked = "(its file is damaged)"
 	}
-	answered := "(no longer kept)"
-	if back, err := readHandedBack(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
+	answered := "(no longer stored)"
+	if back, err := readDeliverableBody(rc.store, task.OutputBox, task.Deliverable, task.Fields); err == nil {
 		answered = back.whole()
 	}
 	return prompt.Exchange{
-		Asked: prompt.Said{
-			Head: fmt.Sprintf("[%s] %s (%s)", msg.Observed.UTC().Format("2006-01-02 15:04"), plain.Line(msg.From), standing(msg)),
-			Text: truncate(said, most),
+		Message: prompt.ExchangeText{
+			Head: fmt.Sprintf("[%s] %s (%s)", msg.Observed.UTC().Format("2006-01-02 15:04"), plain.Line(msg.From), senderRelation(msg)),
+			Text: truncate(asked, most),
 		},
-		Answered: prompt.Said{
+		Answer: prompt.ExchangeText{
 			Head: fmt.Sprintf("[%s] you (%s)", task.At.UTC().Format("2006-01-02 15:04"), task.Outcome),
 			Text: truncate(answered, most),
 		},
@@ -202,7 +202,7 @@ func (rc recaller) summaryText(c state.Conversation) string {
 	}
 	data, err := rc.store.ReadSummed(c.Compacted.File, c.Compacted.Sum)
 	if err != nil {
-		rc.logf("compact: the summary cannot be read, the exchanges themselves are used: %v", err)
+		rc.logf("compact: cannot read the summary, using the exchanges instead: %v", err)
 	}
 	return strings.TrimSpace(string(data))
 }
@@ -216,7 +216,7 @@ var ErrReset = errors.New("the memory was reset while this turn ran, so nothing 
 func (a *Agent) Remember(ctx context.Context, in Inside, text string) error {
 	text = a.Secrets.Redact(strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD")))
 	if len(text) > store.MaxMemory {
-		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: keep what matters, and put the rest into a file",
+		return fmt.Errorf("the memory would have %d bytes, and the limit is %d: shorten it, and put the rest into a file",
 			len(text), store.MaxMemory)
 	}
 	s, err := a.journal().commitWith(ctx, func(next state.State) error {

@@ -20,10 +20,10 @@ import (
 func BenchmarkRecall(b *testing.B) {
 	for _, c := range []struct{ lines, room int }{{100_000, 800_000}, {100_000, 32 << 10}, {10_000, 32 << 10}} {
 		b.Run(fmt.Sprintf("%d-lines/%d-bytes", c.lines, c.room), func(b *testing.B) {
-			h := newHouse(b)
+			h := newFixture(b)
 			h.agent.Recall = c.room
 			longHistory(b, h, c.lines)
-			asked(b, h)
+			addQuestion(b, h)
 			told, used, n := 0, spentCPU(b), 0
 			for b.Loop() {
 				n++
@@ -45,9 +45,9 @@ func BenchmarkRecall(b *testing.B) {
 }
 
 func BenchmarkSearch(b *testing.B) {
-	h := newHouse(b)
+	h := newFixture(b)
 	longHistory(b, h, 100_000)
-	asked(b, h)
+	addQuestion(b, h)
 	for b.Loop() {
 		_, err := h.agent.SearchHistory("which build broke in the parser", 5)
 		check(b, err)
@@ -56,7 +56,7 @@ func BenchmarkSearch(b *testing.B) {
 
 // longHistory writes a history of so many lines, ten for an exchange by mail,
 // over twelve months.
-func longHistory(b *testing.B, h *house, lines int) {
+func longHistory(b *testing.B, h *fixture, lines int) {
 	b.Helper()
 	st := h.agent.Store
 	words := strings.Fields("build parser branch green red commit deploy crash token window cron mail turn lock disk")
@@ -83,9 +83,9 @@ func longHistory(b *testing.B, h *house, lines int) {
 	}
 }
 
-// asked puts a question into the inbox, and so makes the store rebuild the
+// addQuestion puts a question into the inbox, and so makes the store rebuild the
 // state from the history.
-func asked(b *testing.B, h *house) {
+func addQuestion(b *testing.B, h *fixture) {
 	b.Helper()
 	_, err := h.agent.Tell(b.Context(), "me", "which build broke in the parser, and on which branch?")
 	check(b, err)

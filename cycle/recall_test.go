@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// talked returns a house whose agent has had these conversations, one a day,
+// newTalkedFixture returns a fixture whose agent has had these conversations, one a day,
 // all answered by "ok".
-func talked(t *testing.T, said ...string) (h *house, stdin *string) {
+func newTalkedFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
 	t.Helper()
-	h = newAwakeHouse(t)
-	stdin, _ = h.hears()
+	h = newAwakeFixture(t)
+	stdin, _ = h.recordPrompts()
 	for _, text := range said {
 		h.say(text, 24*time.Hour)
 	}
@@ -20,7 +20,7 @@ func talked(t *testing.T, said ...string) (h *house, stdin *string) {
 }
 
 // say sends the agent a message after a while, and has it answered.
-func (h *house) say(text string, after time.Duration) {
+func (h *fixture) say(text string, after time.Duration) {
 	h.t.Helper()
 	h.clock.advance(after)
 	_, err := h.agent.Tell(h.t.Context(), "me", text)
@@ -30,8 +30,8 @@ func (h *house) say(text string, after time.Duration) {
 	}
 }
 
-// weather returns n conversations about nothing much.
-func weather(n int) []string {
+// smallTalk returns n conversations about nothing much.
+func smallTalk(n int) []string {
 	var said []string
 	for i := range n {
 		said = append(said, fmt.Sprintf("day %d: rain again, and the same old story about it%s", i, strings.Repeat(", and on and on", 10)))
@@ -43,8 +43,8 @@ func weather(n int) []string {
 // the message, in their order and within its room.
 func TestRecallIsRelevant(t *testing.T) {
 	t.Parallel()
-	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, weather(20)...)
-	h, stdin := talked(t, said...)
+	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, smallTalk(20)...)
+	h, stdin := newTalkedFixture(t, said...)
 	h.agent.Recall = 3 << 10 // an exchange here takes 390 bytes
 	h.say("where is ZANZIBAR's key?", time.Hour)
 	wantWords(t, *stdin, "vault 7", " left out)", "day 19", "day 18", "day 17")
@@ -66,7 +66,7 @@ func TestRecallIsRelevant(t *testing.T) {
 // However little room there is, the prompt holds the newest exchange,
 // truncated.
 func TestRecallWithLittleRoom(t *testing.T) {
-	h, stdin := talked(t, "an old one", strings.Repeat("long ", 2000))
+	h, stdin := newTalkedFixture(t, "an old one", strings.Repeat("long ", 2000))
 	h.agent.Recall = 1 << 10
 	h.say("and?", time.Hour)
 	wantWords(t, *stdin, "<history #>", "long long", "ok")
@@ -76,8 +76,8 @@ func TestRecallWithLittleRoom(t *testing.T) {
 }
 
 // For each message of a backlog the prompt holds what was said before it, once.
-func TestABacklogIsToldOfItself(t *testing.T) {
-	h, stdin := talked(t, "the first of all")
+func TestPromptCountsBacklog(t *testing.T) {
+	h, stdin := newTalkedFixture(t, "the first of all")
 	for _, text := range []string{"one", "two", "three", "four"} {
 		_, err := h.agent.Tell(t.Context(), "me", "message "+text)
 		check(t, err)

@@ -11,7 +11,7 @@ import (
 // after the poll.
 func TestReceiptOrder(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	rung, settle, err := h.agent.RingAtOnce("test", "")
 	check(t, err)
 	check(t, settle())

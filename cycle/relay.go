@@ -32,7 +32,7 @@ const (
 
 // openOutgoing opens files that a command in the sandbox has copied into that folder. Names
 // cannot lead out of it, not even through links.
-func openOutgoing(st *store.Store, in Inside, names []string) (list []files.Opened, closeAll func(), err error) {
+func openOutgoing(st *store.Store, in Inside, names []string) (list []files.OpenFile, closeAll func(), err error) {
 	if len(names) == 0 {
 		return nil, func() {}, nil
 	}
@@ -43,9 +43,9 @@ func openOutgoing(st *store.Store, in Inside, names []string) (list []files.Open
 	return files.OpenIn(st.Path(dir), names)
 }
 
-// relayed runs an attempt whose agent is in a sandbox: its commands reach this process through
-// a relay. The relay ends when relayed returns, even if the agent's process lives on.
-func (l launcher) relayed(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
+// runWithRelay runs an attempt whose agent is in a sandbox: its commands reach this process through
+// a relay. The relay ends when runWithRelay returns, even if the agent's process lives on.
+func (l launcher) runWithRelay(ctx context.Context, c *turn.Config, at turn.Attempt) (turn.Result, error) {
 	folder := filepath.Join(at.Dir, "relay")
 	in := Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 	server, err := relay.Listen(folder, c.Secrets, func(ctx context.Context, r relay.Request) relay.Answer {
@@ -141,5 +141,5 @@ func (a *Agent) Relay(ctx context.Context, in Inside, r relay.Request) (text str
 	case relay.Search:
 		return a.SearchInside(in, r.Text, r.Most)
 	}
-	return "", fmt.Errorf("%q is not a command of an agent in its turn", r.Verb)
+	return "", fmt.Errorf("%q is not a command that an agent can call in its turn", r.Verb)
 }

@@ -11,7 +11,7 @@ import (
 
 // What reaches the box has the hint, the word and the exit code of the error, and no secret that
 // the runner knows and the agent does not.
-func TestWhatARelayAnswers(t *testing.T) {
+func TestRelayErrors(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("the mesh token", "hunter2-and-more")
 	var text string

@@ -13,8 +13,8 @@ import (
 
 // An agent in a box speaks to its runner itself. It can do what its commands can,
 // in its own turn, and nothing else.
-func TestWhatARelayDoes(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestRelayCommands(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 		do := func(in cycle.Inside, r relay.Request) error {

@@ -34,7 +34,7 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 	default:
 		var event state.Event
 		var whole []byte
-		if whole, err = (files.Quarantined{Store: a.Store}).Release(item, raw); err == nil {
+		if whole, err = (files.QuarantinedFiles{Store: a.Store}).Release(item, raw); err == nil {
 			event, err = a.accepter().release(a.Store, s, item, whole)
 		}
 		if err == nil {
@@ -134,7 +134,7 @@ func (ad *admission) rejectWithFiles(ctx context.Context, d files.Downloader, m 
 		case ctx.Err() != nil || errors.Is(err, files.ErrNoTime):
 			return nil, nil
 		default:
-			m.Files[i].Missing = "it could not be had when its message was put into quarantine: " + plain.Brief(err.Error())
+			m.Files[i].Missing = "it could not be downloaded when its message was put into quarantine: " + plain.Brief(err.Error())
 		}
 	}
 	return ad.quarantineMesh(e, v, m)

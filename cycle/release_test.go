@@ -17,7 +17,7 @@ import (
 )
 
 // quarantined returns the one item in quarantine.
-func (h *house) quarantined() quarantine.Item {
+func (h *fixture) quarantined() quarantine.Item {
 	h.t.Helper()
 	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
@@ -29,7 +29,7 @@ func (h *house) quarantined() quarantine.Item {
 
 // wantCounted fails unless so many items are in quarantine, in the state and in
 // the status.
-func (h *house) wantCounted(want int) {
+func (h *fixture) wantCounted(want int) {
 	h.t.Helper()
 	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
@@ -41,7 +41,7 @@ func (h *house) wantCounted(want int) {
 }
 
 // release releases an item, which must be there.
-func (h *house) release(key string) (already bool) {
+func (h *fixture) release(key string) (already bool) {
 	h.t.Helper()
 	already, err := h.agent.Release(h.t.Context(), key)
 	check(h.t, err)
@@ -52,7 +52,7 @@ func (h *house) release(key string) (already bool) {
 // its Message-ID, of an accepted one, and long behind the cursor.
 func TestAReleasedMailRunsOnce(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.poll()
 	h.receive(letter{id: "<two@example.com>", body: "do it", fields: "List-Id: <x.example.com>\r\n"})
@@ -85,7 +85,7 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 // A crash between the commit of a release and the removal of the folder leaves
 // an item that no longer counts as quarantined. A second release runs nothing.
 func TestACrashWithinARelease(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
 	item := h.quarantined()
@@ -112,7 +112,7 @@ func TestACrashWithinARelease(t *testing.T) {
 
 // What a crash left behind is removed with the next rejected item.
 func TestLeftoversOfReleasesAreCleared(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
 	item := h.quarantined()
@@ -137,7 +137,7 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 
 // Answers go to the operator, whatever other address is in From.
 func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{from: "evil@example.net>, <" + operator})
 	h.poll()
 	item := h.quarantined()
@@ -156,7 +156,7 @@ func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
 
 // A STOP that was rejected stops nothing until it is released.
 func TestAReleasedControl(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{body: "HALT", fields: "Precedence: bulk\r\n"})
 	h.poll()
 	if h.state().Halted() {
@@ -174,7 +174,7 @@ func TestAReleasedControl(t *testing.T) {
 
 // Of a mail that is too big only the header is kept.
 func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.MaxSize = 1000
 	h.receive(letter{body: strings.Repeat("x", 2000)})
 	h.poll()
@@ -191,7 +191,7 @@ func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
 // A released message of the mesh is answered via the mesh, and does not count
 // as the operator's. It is not taken twice, although the mesh still has it.
 func TestAReleasedMeshMessage(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?", Kind: mesh.KindAsk})
 	h.poll()
@@ -206,7 +206,7 @@ func TestAReleasedMeshMessage(t *testing.T) {
 
 // An expelled item leaves nothing that keeps out the real message.
 func TestDroppedFromQuarantine(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?"})
 	h.poll()
@@ -225,7 +225,7 @@ func TestDroppedFromQuarantine(t *testing.T) {
 // A flood of forged mail is kept up to its limit and counted beyond it. What
 // other gates reject, and what others send, is still kept.
 func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.Require = "dmarc"
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
 	for i := range 60 {
@@ -257,7 +257,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("keeps five hundred items")
 	}
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.Require = "dmarc"
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
 	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true
@@ -295,7 +295,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 
 // Prune corrects the count.
 func TestPrunedQuarantineIsCounted(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Keep = 90 * 24 * time.Hour
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()

@@ -44,7 +44,7 @@ func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte,
 	if e.Channel == state.ByMesh {
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
-	return r.renderMail(e, said{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
+	return r.renderMail(e, mailText{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
 }
 
 // event returns the body for a hook. If the hook's template fails with this event, the hook
@@ -57,7 +57,7 @@ func (r *renderer) event(e state.Effect) ([]byte, error) {
 	}
 	body, err := configured.Render(*e.Announces)
 	if err != nil && body != nil {
-		r.logf("%v; it gets the event as JSON", err)
+		r.logf("%v; sending the event as JSON", err)
 		err = nil
 	}
 	return body, err
@@ -74,14 +74,14 @@ func (r *renderer) threadOf(s state.State) state.Thread {
 	return m.thread
 }
 
-// said is the text of a mail.
-type said struct {
+// mailText is the text of a mail.
+type mailText struct {
 	text     string
 	markdown bool // the text is an agent's, and may be formatted
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r *renderer) renderMail(e state.Effect, what said, list []message.Attachment, now time.Time) ([]byte, error) {
+func (r *renderer) renderMail(e state.Effect, what mailText, list []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -164,14 +164,14 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 		if e.Text != "" {
 			text += "\n\nwoken by " + e.Text
 		}
-		return text + r.brokeNote(s), err
+		return text + r.outOfMoneyNote(s), err
 	case state.Quiet:
 		quiet := r.replies.QuietPrep
 		if e.From == state.ACTIVE {
 			quiet = r.replies.QuietActive
 		}
 		text, err := r.fill(quiet, e.From)
-		return text + r.brokeNote(s), err
+		return text + r.outOfMoneyNote(s), err
 	case state.Working:
 		return "still working on it.", nil
 	case state.OperatorQuestion:
@@ -184,10 +184,10 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	return e.Text, nil
 }
 
-// brokeNote returns the note for a mail that promises a turn while the agent cannot afford one,
-// or "".
-func (r *renderer) brokeNote(s state.State) string {
-	why := view.Broke(s, *r.policy, r.now())
+// outOfMoneyNote returns the note for a mail that promises a turn while the agent cannot afford
+// one, or "".
+func (r *renderer) outOfMoneyNote(s state.State) string {
+	why := view.OutOfMoney(s, *r.policy, r.now())
 	if why == "" {
 		return ""
 	}
@@ -200,25 +200,25 @@ func (r *renderer) answer(s state.State, control string) string {
 	var b strings.Builder
 	switch control {
 	case state.ControlStop:
-		b.WriteString("STOP: the running turn is being ended.\n\n")
+		b.WriteString("STOP: the running turn is being stopped.\n\n")
 	case state.ControlHalt:
-		b.WriteString("HALT: nothing runs and nothing is sent until you say GO. Mail is still collected.\n\n")
+		b.WriteString("HALT: nothing runs and nothing is sent until you send GO. Mail is still collected.\n\n")
 	case state.ControlGo:
 		b.WriteString("GO.\n\n")
 	case message.ControlYes:
-		b.WriteString("YES: nothing was done. The question was answered before, or is older than 24 hours, or the mail that it was about is gone.\n\n")
+		b.WriteString("YES: nothing was done. The question was already answered, is older than 24 hours, or the mail that it asked about is gone.\n\n")
 	}
 	fmt.Fprintf(&b, "%s since %s\n", s.Phase, s.PhaseSince.Format(time.RFC3339))
 	if s.HaltedHere {
 		b.WriteString("HALTED here\n")
 	}
 	if s.HaltedMesh {
-		b.WriteString("HALTED on the mesh; it is lifted there\n")
+		b.WriteString("HALTED on the mesh: `agentstateloop mesh resume` lifts it\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
 	for _, w := range s.OperatorWaits(r.now()) {
-		fmt.Fprintf(&b, "asked you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.Offered(w.Options))
+		fmt.Fprintf(&b, "question to you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.OptionsText(w.Options))
 	}
 	r.wakeups(&b, s)
 	r.prompts(&b, s)
@@ -228,11 +228,11 @@ func (r *renderer) answer(s state.State, control string) string {
 		fmt.Fprintf(&b, "history: %v\n", head)
 	}
 	if limit, limited := s.Tightest(*r.policy, r.now()); limited {
-		fmt.Fprintf(&b, "tier: %s, %v is left of %s\n", s.Tier(*r.policy, r.now()), max(0, limit.Left), limit.What())
+		fmt.Fprintf(&b, "tier: %s, %v left of %s\n", s.Tier(*r.policy, r.now()), max(0, limit.Left), limit.What())
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[name]
-		fmt.Fprintf(&b, "credential %s has failed since %s\n", name, c.Since.Format(time.RFC3339))
+		fmt.Fprintf(&b, "credential %s: failing since %s\n", name, c.Since.Format(time.RFC3339))
 	}
 	return b.String()
 }

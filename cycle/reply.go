@@ -35,7 +35,7 @@ type replier struct {
 // the operator, or a report to the peer that asked. It returns nil for `tell`, which reads the
 // deliverable from the output folder, and for turns that the agent planned in another agent's
 // turn: only a question has an answer there.
-func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, list []message.Attachment) (*state.Effect, error) {
+func (rp *replier) reply(m turnMessage, how state.Outcome, back deliverableBody, list []message.Attachment) (*state.Effect, error) {
 	e := state.Effect{
 		ID: "reply." + m.head.TurnID, Kind: state.Reply, To: m.msg.From,
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch, Origin: originOf(back, list, m.outgoing), Trace: m.msg.Trace,
@@ -47,7 +47,7 @@ func (rp *replier) reply(m turnMessage, how state.Outcome, back handedBack, list
 		e.Channel, e.Thread, e.Files = state.ByMail, m.thread, m.outgoing
 	case m.msg.Source == state.Mesh:
 		e.Channel, e.Files = state.ByMesh, m.outgoing
-		e.Correlation, e.Hops = m.msg.Correlation, passed(m.sent.Hops, rp.handle)
+		e.Correlation, e.Hops = m.msg.Correlation, replyHops(m.sent.Hops, rp.handle)
 		e.Outcome, e.AfterExecution = how, mesh.Continue
 	default:
 		return nil, nil
@@ -80,42 +80,42 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 // render returns the bytes of a reply. A report repeats the correlation id of its
 // cause, or else the cause's own id, and adds us to its hops (docs/protocol.md, "The
 // mesh").
-func (rp *replier) render(e state.Effect, back handedBack, list []message.Attachment) ([]byte, error) {
+func (rp *replier) render(e state.Effect, back deliverableBody, list []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {
-		return rp.renderer.renderMail(e, said{text: back.whole(), markdown: !back.failed()}, list, rp.now())
+		return rp.renderer.renderMail(e, mailText{text: back.whole(), markdown: !back.failed()}, list, rp.now())
 	}
 	m := meshMessage(rp.handle, e, truncateJSON(back.Text, roomFor(files.ForMesh(e.Files))-back.Fields.Size()))
 	m.Fields = back.Fields
 	return json.Marshal(m)
 }
 
-// again renders a reply again from the deliverable in its output folder. It fails if the
+// rerender renders a reply again from the deliverable in its output folder. It fails if the
 // deliverable or a file of the reply has changed.
-func (rp *replier) again(e state.Effect) ([]byte, error) {
+func (rp *replier) rerender(e state.Effect) ([]byte, error) {
 	dir := store.AttemptDir(e.TurnID, e.Epoch)
 	box, fields := path.Join(dir, "output"), fieldsFile
 	if _, err := os.Lstat(rp.store.Path(path.Join(box, fields))); errors.Is(err, fs.ErrNotExist) {
 		fields = ""
 	}
-	back, err := readHandedBack(rp.store, box, deliverableFile, fields)
+	back, err := readDeliverableBody(rp.store, box, deliverableFile, fields)
 	if err != nil {
 		return nil, err
 	}
 	var list []message.Attachment
 	if e.Channel == state.ByMail {
-		if list, err = rp.attachedAgain(e); err != nil {
+		if list, err = rp.reattach(e); err != nil {
 			return nil, err
 		}
 	}
 	if originOf(back, list, e.Files) != e.Origin {
-		return nil, errors.New("its deliverable, or a file that went with it, is not what it was")
+		return nil, errors.New("its deliverable, or a file that went with it, has changed")
 	}
 	return rp.render(e, back, list)
 }
 
 // originOf returns a sum of the sources of a reply. The order of the files does not count. refs
 // names the files that are kept apart.
-func originOf(back handedBack, list []message.Attachment, refs []state.FileRef) string {
+func originOf(back deliverableBody, list []message.Attachment, refs []state.FileRef) string {
 	parts := []string{store.Sum([]byte(back.Text))}
 	if len(back.Fields) > 0 {
 		fields, _ := back.Fields.MarshalJSON() // they were made from JSON
@@ -163,10 +163,10 @@ func (rp *replier) keepForReport(m *turnMessage, names []string) (unsent []strin
 // keepOutput keeps one file of the output folder, if the report has room for it.
 func (rp *replier) keepOutput(dir, name, as string, before int, left int64) (ref state.FileRef, err error) {
 	if before == mesh.MaxFiles {
-		return ref, fmt.Errorf("a report takes %d files", mesh.MaxFiles)
+		return ref, fmt.Errorf("a report can have %d files", mesh.MaxFiles)
 	}
 	if !mesh.ValidFileName(as) {
-		return ref, errors.New("it cannot go to another agent under this name")
+		return ref, errors.New("its name is not allowed in messages between agents")
 	}
 	f, err := turn.OpenOutput(rp.store.Path(dir), name)
 	if err != nil {
@@ -179,7 +179,7 @@ func (rp *replier) keepOutput(dir, name, as string, before int, left int64) (ref
 	if info, err := f.Stat(); err != nil || info.Size() > left {
 		return ref, fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
 	}
-	ref, err = files.Outgoing{Store: rp.store}.KeepOne(files.Opened{Name: as, Body: f}, mesh.MaxFile)
+	ref, err = files.Outgoing{Store: rp.store}.KeepOne(files.OpenFile{Name: as, Body: f}, mesh.MaxFile)
 	if err == nil && ref.Size > left {
 		err = fmt.Errorf("the files of a report are limited to %d MiB", mesh.MaxFilesBytes>>20)
 	}
@@ -247,17 +247,17 @@ func (rp *replier) attach(m *turnMessage, name, as string, left int64, apart boo
 		a.Type = message.MediaType(name, a.Data)
 		return a, int64(len(a.Data)), err
 	}
-	ref, err := files.Outgoing{Store: rp.store}.KeepOne(files.Opened{Name: a.Name, Body: f}, left)
+	ref, err := files.Outgoing{Store: rp.store}.KeepOne(files.OpenFile{Name: a.Name, Body: f}, left)
 	if err != nil {
 		return a, 0, err
 	}
 	ref.Place = path.Join(m.dir(), "output", name)
 	m.outgoing = append(m.outgoing, ref)
-	return rp.apart(ref, len(m.outgoing)), ref.Size, nil
+	return rp.separateAttachment(ref, len(m.outgoing)), ref.Size, nil
 }
 
-// apart returns the attachment whose content is file number n, from 1, of a row.
-func (rp *replier) apart(ref state.FileRef, n int) message.Attachment {
+// separateAttachment returns the attachment whose content is file number n, from 1, of a row.
+func (rp *replier) separateAttachment(ref state.FileRef, n int) message.Attachment {
 	return message.Attachment{
 		Name: ref.FileName, Type: ref.Type, Apart: n,
 		Foreign: strings.HasPrefix(ref.Type, "text/") && !rp.isUTF8(ref.File),
@@ -300,13 +300,13 @@ func (rp *replier) openOutput(dir, name string, n int64) (f *os.File, size int64
 	return f, info.Size(), nil
 }
 
-// attachedAgain returns the attachments of a rendered reply again, as far as their files still
+// reattach returns the attachments of a rendered reply again, as far as their files still
 // exist. The files that the row names need not be in the output folder.
-func (rp *replier) attachedAgain(e state.Effect) (list []message.Attachment, err error) {
+func (rp *replier) reattach(e state.Effect) (list []message.Attachment, err error) {
 	m := turnMessage{head: state.Head{TurnID: e.TurnID, Epoch: e.Epoch}}
 	names, _, err := turn.ListOutput(rp.store.Path(m.dir()))
 	if err != nil {
-		return nil, fmt.Errorf("list the output box: %w", err)
+		return nil, fmt.Errorf("list output folder: %w", err)
 	}
 	apart := map[string]int{} // numbers, from 1, by name in the output folder
 	for i, ref := range e.Files {
@@ -319,7 +319,7 @@ func (rp *replier) attachedAgain(e state.Effect) (list []message.Attachment, err
 	names = ofAgent(names)
 	for i, as := range files.SentNames(names) {
 		if n := apart[names[i]]; n > 0 {
-			list = append(list, rp.apart(e.Files[n-1], n))
+			list = append(list, rp.separateAttachment(e.Files[n-1], n))
 		} else if a, _, err := rp.attach(&m, names[i], as, maxAttached, false); err == nil {
 			list = append(list, a)
 		}

@@ -144,10 +144,10 @@ type EventMessage struct {
 }
 
 // ErrEventsFull means that the limit of waiting messages from programs is reached.
-var ErrEventsFull = fmt.Errorf("%d messages of programs wait already", state.MaxEventMessages)
+var ErrEventsFull = fmt.Errorf("%d messages from programs are already waiting", state.MaxEventMessages)
 
 // ErrEventText means that a text cannot be a message.
-var ErrEventText = errors.New("the message cannot be taken")
+var ErrEventText = errors.New("the message was not accepted")
 
 // TellEvent puts a message into the inbox and returns its key. The message is durable
 // when TellEvent returns. The error may be ErrEventsFull, or wrap ErrEventText.
@@ -185,7 +185,7 @@ func eventArrived(files payloads, key string, e EventMessage) (state.Arrived, er
 	payload := store.PayloadName(store.MessagesDir, key, ".txt")
 	sum, err := files.KeepSummed(payload, strings.NewReader(e.Text))
 	if err != nil {
-		return state.Arrived{}, fmt.Errorf("keep message: %w", err)
+		return state.Arrived{}, fmt.Errorf("save message: %w", err)
 	}
 	m := state.Message{
 		Key: key, Source: state.EventSource, From: eventName(e.From), Operator: e.Operator, Proof: state.ByProgram, Title: eventTitle(e), Payload: payload, Sum: sum,

@@ -23,7 +23,7 @@ func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
 		return "", fmt.Errorf("search history: %w", err)
 	}
 	rc, who := a.recaller(), s.TurnPrincipal()
-	found, err := rc.search(s, query, n, func(l state.Line) bool { return rc.answered(who, l) })
+	found, err := rc.search(s, query, n, func(l state.Line) bool { return rc.isAnswerTo(who, l) })
 	fences := newFences()
 	return join(found, fences.Exchange), err
 }
@@ -50,20 +50,20 @@ func join(found []prompt.Exchange, text func(prompt.Exchange) string) string {
 	return strings.Join(texts, "\n")
 }
 
-// search is SearchHistory among the task lines that shown accepts.
-func (rc recaller) search(s state.State, query string, n int, shown func(state.Line) bool) ([]prompt.Exchange, error) {
-	n = mostFound(n)
+// search is SearchHistory among the task lines for which accept returns true.
+func (rc recaller) search(s state.State, query string, n int, accept func(state.Line) bool) ([]prompt.Exchange, error) {
+	n = clampResults(n)
 	ranking := prompt.NewRanking(query)
 	ranking.Common = true
 	if ranking.Empty() {
-		return nil, fmt.Errorf("search history for %q: the query has no word", query)
+		return nil, fmt.Errorf("search history for %q: the query has no words", query)
 	}
 	var lines []state.Line
 	for l, err := range rc.store.History(state.LineTask) {
 		if err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if sinceReset(s, l) && shown(l) && ranking.Add(len(lines), rc.searched(l)) {
+		if sinceReset(s, l) && accept(l) && ranking.Add(len(lines), rc.searchText(l)) {
 			lines = append(lines, l)
 		}
 	}
@@ -77,8 +77,8 @@ func (rc recaller) search(s state.State, query string, n int, shown func(state.L
 	return found, nil
 }
 
-// mostFound limits the number of exchanges that a search returns.
-func mostFound(n int) int { return min(max(1, n), searchMost) }
+// clampResults limits the number of exchanges that a search returns.
+func clampResults(n int) int { return min(max(1, n), searchMost) }
 
-// searched returns the text of a turn for a search.
-func (rc recaller) searched(l state.Line) string { return rc.exchange(l, searchRead).Plain() }
+// searchText returns the text of a turn for a search.
+func (rc recaller) searchText(l state.Line) string { return rc.exchange(l, searchRead).Plain() }

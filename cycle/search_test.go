@@ -11,8 +11,8 @@ import (
 // before a reset.
 func TestSearchHistory(t *testing.T) {
 	t.Parallel()
-	said := append([]string{"the red door", "a red door, and another red door"}, weather(60)...)
-	h, _ := talked(t, said...)
+	said := append([]string{"the red door", "a red door, and another red door"}, smallTalk(60)...)
+	h, _ := newTalkedFixture(t, said...)
 	search := func(query string, n int) string {
 		t.Helper()
 		found, err := h.agent.SearchHistory(query, n)
@@ -45,7 +45,7 @@ func TestSearchHistory(t *testing.T) {
 }
 
 // months returns those of the history.
-func (h *house) months() map[string]bool {
+func (h *fixture) months() map[string]bool {
 	h.t.Helper()
 	months := map[string]bool{}
 	for l, err := range h.agent.Store.History(state.LineTask) {

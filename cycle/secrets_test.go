@@ -21,58 +21,58 @@ const canary = "canary-of-the-house-4711"
 
 // An error may repeat a secret. No reason of an event takes it into the state,
 // the history, the log or a mail.
-func TestNoReasonRepeatsASecret(t *testing.T) {
+func TestReasonsHideSecrets(t *testing.T) {
 	t.Parallel()
 	said := "you said " + canary
-	for name, fail := range map[string]func(*house){
-		"a mesh that cannot be read": func(h *house) {
+	for name, fail := range map[string]func(*fixture){
+		"a mesh that cannot be read": func(h *fixture) {
 			h.meshSays(http.StatusInternalServerError, said)
 			h.pollAfter(time.Minute)
 		},
-		"a login that is refused": func(h *house) {
+		"a login that is refused": func(h *fixture) {
 			h.meshSays(http.StatusUnauthorized, said)
 			h.pollAfter(time.Minute)
 		},
-		"a mail that is refused": func(h *house) {
+		"a mail that is refused": func(h *fixture) {
 			refuse := func(string) error { return errors.New(said) }
 			h.onRcpt.Store(&refuse)
 			h.receive(letter{})
 			h.pollAfter(time.Minute)
 		},
-		"a crontab that cannot be written": func(h *house) {
+		"a crontab that cannot be written": func(h *fixture) {
 			h.agent.Schedule.Table.Command += ".fails"
 			check(h.t, testkit.WriteProgram(h.agent.Schedule.Table.Command, "#!/bin/sh\necho '"+said+"' >&2\nexit 1\n"))
 			h.pollAfter(time.Hour)
 		},
-		"an agent that fails": func(h *house) {
+		"an agent that fails": func(h *fixture) {
 			h.script("#!/bin/sh\necho '" + said + "' >&2\nexit 1\n")
-			h.told("hello")
+			h.tell("hello")
 		},
-		"an agent whose own login is refused": func(h *house) {
+		"an agent whose own login is refused": func(h *fixture) {
 			h.script("#!/bin/sh\necho '" + said + "' >&2\nexit 77\n")
-			h.told("hello")
+			h.tell("hello")
 		},
-		"a summary that fails": func(h *house) {
-			h.told("hello")
-			h.agent.Summary = h.summarises("echo '" + said + "' >&2\nexit 1\n")
+		"a summary that fails": func(h *fixture) {
+			h.tell("hello")
+			h.agent.Summary = h.summarizeWith("echo '" + said + "' >&2\nexit 1\n")
 			if _, err := h.agent.Compact(h.t.Context(), time.Second); err == nil {
 				h.t.Error("a summary was made")
 			}
 		},
-		"a summary": func(h *house) {
-			h.told("hello")
-			h.agent.Summary = h.summarises("echo '" + said + "'\n")
+		"a summary": func(h *fixture) {
+			h.tell("hello")
+			h.agent.Summary = h.summarizeWith("echo '" + said + "'\n")
 			if _, err := h.agent.Compact(h.t.Context(), time.Second); err != nil {
 				h.t.Error(err)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Secrets = new(secret.Known)
 			h.agent.Secrets.Learn("test", canary)
 			fail(h)
-			told := h.kept()
+			told := h.stateFiles()
 			if !strings.Contains(told, "you said ***") {
 				t.Errorf("nobody tells what was said:\n%s", told)
 			}
@@ -83,8 +83,8 @@ func TestNoReasonRepeatsASecret(t *testing.T) {
 	}
 }
 
-// told sends the agent a message, and runs it.
-func (h *house) told(text string) {
+// tell sends the agent a message, and runs it.
+func (h *fixture) tell(text string) {
 	h.t.Helper()
 	_, err := h.agent.Tell(h.t.Context(), "me", text)
 	check(h.t, err)
@@ -92,7 +92,7 @@ func (h *house) told(text string) {
 }
 
 // meshSays makes the mesh answer everything with this error.
-func (h *house) meshSays(code int, text string) {
+func (h *fixture) meshSays(code int, text string) {
 	answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
@@ -101,9 +101,9 @@ func (h *house) meshSays(code int, text string) {
 	h.onMesh.Store(&answer)
 }
 
-// kept returns all that the agent's directory holds, except what the agent's
+// stateFiles returns all that the agent's directory holds, except what the agent's
 // program wrote and its context, which are not ours to search.
-func (h *house) kept() string {
+func (h *fixture) stateFiles() string {
 	h.t.Helper()
 	var all strings.Builder
 	err := filepath.WalkDir(h.agent.Store.Dir, func(path string, d fs.DirEntry, err error) error {

@@ -28,7 +28,7 @@ const (
 func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why string) error {
 	if strings.TrimSpace(why) != "" {
 		if d > state.MaxSleep {
-			return fmt.Errorf("a sleep is a day at most: use remind for what is to come in %v", d)
+			return fmt.Errorf("a sleep can last a day at most: use remind to wake in %v", d)
 		}
 		_, err := a.planner().plan(ctx, in, state.Planned{Kind: state.KindSleep, For: d}, why)
 		return err
@@ -41,7 +41,7 @@ func (a *Agent) Sleep(ctx context.Context, in Inside, d time.Duration, why strin
 }
 
 // restWords is the text of the row for a rest after an answer.
-const restWords = "You rested after your answer, as [api] rest says."
+const restWords = "You rested after your answer, as set in [api] rest."
 
 // Rest records that the agent rests for d after an answer, and, if wakes is set, then has a
 // turn. If such a turn is not possible, the agent only rests. It also only rests after another
@@ -113,7 +113,7 @@ func (p *planner) remind(ctx context.Context, in Inside, e state.Planned, when, 
 }
 
 // errNoRoom means that the limit of waiting wakeups is reached.
-var errNoRoom = fmt.Errorf("%d wakeups of this agent wait already, or half as many that other agents caused: see `inbox list`, and remove one with `inbox drop KEY`", state.MaxSelfRows)
+var errNoRoom = fmt.Errorf("%d wakeups of this agent are already waiting, or half as many caused by other agents: see `inbox list`, and remove one with `inbox drop KEY`", state.MaxSelfRows)
 
 // plan adds the row of e, with its words in a file. It returns the time at which the
 // agent wakes. The row is durable then.
@@ -123,9 +123,9 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 	case p.policy.SelfTurns <= 0:
 		return time.Time{}, ErrNoSelfTurns
 	case words == "":
-		return time.Time{}, errors.New("the reminder is empty: say what the agent is to do then")
+		return time.Time{}, errors.New("the reminder is empty: write down what the agent must do then")
 	case len(words) > maxSelfText:
-		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name it", len(words), maxSelfText)
+		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name that file", len(words), maxSelfText)
 	}
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
 	if err := p.setThread(&e); err != nil {
@@ -136,7 +136,7 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 	e.Payload = store.PayloadName(store.MessagesDir, e.Key, ".txt")
 	var err error
 	if e.Sum, err = p.store.KeepSummed(e.Payload, strings.NewReader(words)); err != nil {
-		return time.Time{}, fmt.Errorf("keep the words: %w", err)
+		return time.Time{}, fmt.Errorf("save text: %w", err)
 	}
 	s, err := p.journal.commit(ctx, e)
 	if err != nil {
@@ -201,9 +201,9 @@ func ParseWhen(when string, now time.Time, loc *time.Location) (time.Time, error
 	case err != nil:
 		return time.Time{}, err
 	case !at.After(now):
-		return time.Time{}, fmt.Errorf("%s has passed: now it is %s", when, now.In(loc).Format(dateAndTime))
+		return time.Time{}, fmt.Errorf("%s has passed: it is now %s", when, now.In(loc).Format(dateAndTime))
 	case at.Sub(now) > state.MaxReminder:
-		return time.Time{}, fmt.Errorf("%s is too far ahead: a reminder is %d days ahead at most", when, int(state.MaxReminder/(24*time.Hour)))
+		return time.Time{}, fmt.Errorf("%s is too far ahead: the limit is %d days", when, int(state.MaxReminder/(24*time.Hour)))
 	}
 	return at.UTC(), nil
 }
@@ -246,7 +246,7 @@ func parseSpan(text string) (time.Duration, error) {
 		return 0, fmt.Errorf(`%q %w: write a duration such as 10m, 2h or 3d, or a time such as 08:00, "2026-03-02 08:00" or 2026-03-02T08:00:00Z`, text, ErrNotATime)
 	}
 	if d <= 0 {
-		return 0, fmt.Errorf("%s is not ahead: a duration must be longer than zero", text)
+		return 0, fmt.Errorf("%s is not in the future: a duration must be longer than zero", text)
 	}
 	return d, nil
 }

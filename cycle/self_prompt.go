@@ -27,11 +27,11 @@ func wokenBy(m state.Message) string {
 	case m.Kind == state.KindReminder:
 		return "a reminder that you set"
 	case m.Kind == state.KindRest && m.Early:
-		return "your rest after an answer was ended before its time"
+		return "your rest after an answer ended early"
 	case m.Kind == state.KindRest:
 		return "your rest after an answer is over"
 	case m.Early:
-		return "your sleep was ended before its time"
+		return "your sleep ended early"
 	}
 	return "your sleep is over"
 }
@@ -51,11 +51,11 @@ func (p *prompter) wake(d *prompt.Data, fences prompt.Fences, m turnMessage) {
 		d.Wake = "self"
 	}
 	if m.msg.Said != "" && !d.BeforeReset {
-		said := "(no longer kept)"
+		answer := "(no longer stored)"
 		if text, err := p.store.ReadFile(m.msg.Said, store.MaxPayload); err == nil {
-			said = truncate(string(text), recallPart)
+			answer = truncate(string(text), recallPart)
 		}
-		d.SaidBefore = fences.Said(said)
+		d.SaidBefore = fences.AgentOutput(answer)
 	}
 	d.Came, d.Meanwhile = p.meanwhile(fences, m.msg)
 }
@@ -76,7 +76,7 @@ func (p *prompter) clock(d *prompt.Data, m state.Message) {
 // endedSleep returns the beginning of the text of the wakeup that the messages of this turn
 // have replaced.
 func (m turnMessage) endedSleep() string {
-	for _, other := range m.with { // the first of them has ended it
+	for _, other := range m.others { // the first of them has ended it
 		if other.msg.EndedSleep != "" {
 			return other.msg.EndedSleep
 		}
@@ -87,11 +87,11 @@ func (m turnMessage) endedSleep() string {
 // meanwhile returns in words how many messages and nudges came since a row was made, and the
 // newest of them, one per line. A row of another agent's conversation counts only those from
 // that agent.
-func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (came string, lines []string) {
+func (p *prompter) meanwhile(fences prompt.Fences, row state.Message) (counted string, lines []string) {
 	messages, nudges := 0, 0
 	for l, err := range p.store.Newest(meanwhileRead, state.LineMessage, state.LineNudge) {
 		if err != nil {
-			p.logf("prompt: what came meanwhile is left out: %v", err)
+			p.logf("prompt: the messages since then are left out: %v", err)
 			break
 		}
 		if l.Key == row.Key {
@@ -152,9 +152,9 @@ func cameLine(what string, l state.Line) string {
 	return text
 }
 
-// silent reports whether the answer to a wakeup has no news for the operator: it is empty, or
+// hasNoNews reports whether the answer to a wakeup has no news for the operator: it is empty, or
 // the one word NOTHING.
-func silent(text string) bool {
+func hasNoNews(text string) bool {
 	word := strings.TrimSuffix(strings.TrimSpace(text), ".")
 	return word == "" || strings.EqualFold(word, "NOTHING")
 }

@@ -22,10 +22,10 @@ import (
 // the other conversation, and a peer gets nothing by itself.
 func TestRightsOfWhatAnAgentPlans(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Self: []string{"--may", "look"}}
 	h.agent.Policy.Ack = false
-	h.plays("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho done\n")
+	h.playScript("echo \"$*\" >>argv\ngrep -q 'You woke yourself' prompt || us remind 20m 'look again'\necho done\n")
 	h.receive(letter{id: "<one@example.com>", body: "the secret of the operator"})
 	h.poll()
 	h.post(mesh.Message{ID: "q1", Text: "the wish of the peer"})
@@ -38,7 +38,7 @@ func TestRightsOfWhatAnAgentPlans(t *testing.T) {
 	h.clock.advance(25 * time.Minute)
 	sent, posted := len(h.sentOf("reply")), len(h.reports())
 	h.poll()
-	if got := h.left("argv"); got != "--may all\n--may talk\n--may look\n--may talk" {
+	if got := h.workFile("argv"); got != "--may all\n--may talk\n--may look\n--may talk" {
 		t.Errorf("rights:\n%s", got)
 	}
 	if got := h.prompt(); strings.Contains(got, "the secret of the operator") || !strings.Contains(got, "the wish of the peer") {
@@ -51,7 +51,7 @@ func TestRightsOfWhatAnAgentPlans(t *testing.T) {
 
 // What a turn of the agent's own has to say is mailed, in the operator's newest
 // conversation. Nothing to say is a success without a mail.
-func TestWhatAWakeupHandsBack(t *testing.T) {
+func TestWakeupReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		plays, mail string
 		status      state.Outcome
@@ -67,11 +67,11 @@ func TestWhatAWakeupHandsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Policy.Ack = false
 			h.receive(letter{id: "<one@example.com>", subject: "@" + handle + " the build"})
 			h.poll()
-			h.plays(c.plays + "\n")
+			h.playScript(c.plays + "\n")
 			_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
 			check(t, err)
 			h.clock.advance(11 * time.Minute)
@@ -98,7 +98,7 @@ func TestWhatAWakeupHandsBack(t *testing.T) {
 // A retried turn of the agent's own counts as one of the streak, and is told that it
 // was started again.
 func TestARetryOfAWakeup(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
 	check(t, err)
@@ -114,7 +114,7 @@ func TestARetryOfAWakeup(t *testing.T) {
 	if got := h.state().Streak; got.Turns != 1 {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(h.prompt(), "You were started again for this wakeup (a reminder that your operator set for you).") {
+	if !strings.Contains(h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).") {
 		t.Errorf("the prompt:\n%s", h.prompt())
 	}
 }
@@ -122,8 +122,8 @@ func TestARetryOfAWakeup(t *testing.T) {
 // After a reset a reminder is not told what was said before it.
 func TestAReminderOutlivesAReset(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
-	h.plays("grep -q 'You woke yourself' prompt || { us remind 20m 'look again'; us sleep 10m 'look'; }\necho 'the secret plan'\n")
+	h := newAwakeFixture(t)
+	h.playScript("grep -q 'You woke yourself' prompt || { us remind 20m 'look again'; us sleep 10m 'look'; }\necho 'the secret plan'\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	check(t, h.agent.Reset(t.Context(), "", "op"))
@@ -140,7 +140,7 @@ func TestAReminderOutlivesAReset(t *testing.T) {
 
 // No more wakeups wait than may, and those of a peer's turns take half of the room.
 func TestRoomForWakeups(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for n := range state.MaxSelfRows {
 		_, err := h.agent.RemindByHand(t.Context(), "op", "10m", fmt.Sprint(n))
 		check(t, err)
@@ -160,7 +160,7 @@ func TestRoomForWakeups(t *testing.T) {
 
 // What an agent in a box asks of its runner: the same as by its commands.
 func TestARelayPlansTurns(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
 		for name, r := range map[string]relay.Request{
@@ -197,7 +197,7 @@ func TestARelayPlansTurns(t *testing.T) {
 
 // An agent that pulls gets what it has planned as well, when its time has come.
 func TestPullingAWakeup(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns = nil, false
 	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
 	check(t, err)
@@ -220,7 +220,7 @@ func TestPullingAWakeup(t *testing.T) {
 // that, and nobody has said that it is over.
 func TestARestKeepsASleep(t *testing.T) {
 	for _, wakes := range []bool{false, true} {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		turns := 0
 		h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 			in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -245,12 +245,12 @@ func TestARestKeepsASleep(t *testing.T) {
 
 // A sleep that a nudge ends before its time is not told to have taken its time.
 func TestASleepThatIsCutShort(t *testing.T) {
-	h := newAwakeHouse(t)
-	h.plays("grep -q 'You woke yourself' prompt || us sleep 2h 'see the build'\necho done\n")
+	h := newAwakeFixture(t)
+	h.playScript("grep -q 'You woke yourself' prompt || us sleep 2h 'see the build'\necho done\n")
 	h.sayByMail("hello")
 	check(t, h.agent.Ring("ci", "the build is green"))
 	h.pollAfter(time.Minute)
-	if got := h.prompt(); !strings.Contains(got, "You woke yourself: your sleep was ended before its time.") || !strings.Contains(got, "nudge from ci: the build is green") {
+	if got := h.prompt(); !strings.Contains(got, "You woke yourself: your sleep ended early.") || !strings.Contains(got, "nudge from ci: the build is green") {
 		t.Errorf("the prompt:\n%s", got)
 	}
 }
@@ -258,7 +258,7 @@ func TestASleepThatIsCutShort(t *testing.T) {
 // The operator who asks by mail hears what is planned, and what keeps it waiting. It is
 // not counted among the messages.
 func TestTheStatusMailShowsWakeups(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	for _, when := range []string{"40d", "10m"} {
 		_, err := h.agent.RemindByHand(t.Context(), "op", when, "look after "+when)
 		check(t, err)
@@ -282,8 +282,8 @@ func TestTheStatusMailShowsWakeups(t *testing.T) {
 }
 
 // An agent somewhere else than in UTC is told the time as remind reads it.
-func TestAnAgentIsToldItsLocalTime(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestPromptHasLocalTime(t *testing.T) {
+	h := newAwakeFixture(t)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
 	h.agent.Policy.Location = berlin

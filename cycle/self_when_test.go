@@ -44,7 +44,7 @@ func TestParseWhen(t *testing.T) {
 	}
 	for when, want := range map[string]string{
 		"": "not a time", "soon": "not a time", "25:00": "not a time", "8 o'clock": "not a time", "2026-02-30 08:00": "not a time", "2026-04-01": "not a time",
-		"-10m": "not ahead", "0s": "not ahead", "0d": "not a time", "-1d": "not a time",
+		"-10m": "not in the future", "0s": "not in the future", "0d": "not a time", "-1d": "not a time",
 		"2026-03-28 09:30": "has passed", "2020-01-01T00:00:00Z": "has passed",
 		"367d": "too far ahead", "9999999h": "not a time", "2028-01-01 00:00": "too far ahead", "99999d": "not a time",
 	} {

@@ -15,17 +15,17 @@ import (
 	"agentstateloop/state"
 )
 
-// newFilingHouse is a house whose agent puts copies of its mail into the folder Sent.
-func newFilingHouse(t *testing.T) *house {
+// newFilingFixture is a fixture whose agent puts copies of its mail into the folder Sent.
+func newFilingFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Replies.Sent, h.agent.Policy.Copies = "Sent", true
 	check(t, h.mail.Create("Sent"))
 	return h
 }
 
-// filed returns the mails of the folder Sent, and whether all are marked read.
-func (h *house) filed() (raws []string, seen bool) {
+// sentFolder returns the mails of the folder Sent, and whether all are marked read.
+func (h *fixture) sentFolder() (raws []string, seen bool) {
 	h.t.Helper()
 	c, err := imapclient.DialInsecure(h.blueprint.IMAP, nil)
 	check(h.t, err)
@@ -48,13 +48,13 @@ func (h *house) filed() (raws []string, seen bool) {
 }
 
 // wantFiled fails unless the folder holds exactly what was sent, in its order.
-func (h *house) wantFiled() {
+func (h *fixture) wantFiled() {
 	h.t.Helper()
 	var want []string
 	for _, m := range h.mail.Sent() {
 		want = append(want, string(m.Raw))
 	}
-	got, seen := h.filed()
+	got, seen := h.sentFolder()
 	if !slices.Equal(got, want) || !seen {
 		h.t.Errorf("%d copies of %d mails, read: %v", len(got), len(want), seen)
 	}
@@ -67,13 +67,13 @@ func (h *house) wantFiled() {
 // large file, and that the history of the thread is found as without copies.
 func TestCopiesOfSentMail(t *testing.T) {
 	t.Parallel()
-	h := newFilingHouse(t)
+	h := newFilingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantFiled()
 	h.pollAfter(time.Minute)
 	h.wantFiled()
-	h.plays(leavesLarge)
+	h.playScript(leavesLarge)
 	h.receive(letter{id: "<two@example.com>", body: "send me the table"})
 	h.pollAfter(time.Minute)
 	h.wantWhole()
@@ -98,7 +98,7 @@ func TestCopiesOfSentMail(t *testing.T) {
 // after APPEND, or the provider makes its own.
 func TestNoSecondCopy(t *testing.T) {
 	t.Parallel()
-	h := newFilingHouse(t)
+	h := newFilingFixture(t)
 	h.agent.Replies.Sent = "" // the process ends before it files
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -111,7 +111,7 @@ func TestNoSecondCopy(t *testing.T) {
 	}
 	h.agent.Replies.Sent = "Sent"
 	h.pollAfter(time.Minute)
-	if got, _ := h.filed(); len(got) != 2 {
+	if got, _ := h.sentFolder(); len(got) != 2 {
 		t.Errorf("%d copies", len(got))
 	}
 	if left := h.state().Unfiled; len(left) > 0 {
@@ -123,7 +123,7 @@ func TestNoSecondCopy(t *testing.T) {
 // made when it is there, and that they are given up after a day.
 func TestACopyThatCannotBeMade(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Replies.Sent, h.agent.Policy.Copies = "Sent", true
 	h.receive(letter{id: "<one@example.com>"})
 	if r := h.poll(); len(r.Failed) != 0 || r.Sent != 2 {
@@ -153,7 +153,7 @@ func TestACopyThatCannotBeMade(t *testing.T) {
 // TestAChallengeHasNoCopy checks that the token of a challenge is in no folder.
 func TestAChallengeHasNoCopy(t *testing.T) {
 	t.Parallel()
-	h := newAskingHouse(t)
+	h := newAskingFixture(t)
 	h.agent.Replies.Sent, h.agent.Policy.Copies = "Sent", true
 	check(t, h.mail.Create("Sent"))
 	h.receive(letter{id: "<one@example.com>"})
@@ -161,7 +161,7 @@ func TestAChallengeHasNoCopy(t *testing.T) {
 	if n := len(h.sentOf("challenge")); n != 1 {
 		t.Fatalf("%d challenges", n)
 	}
-	if got, _ := h.filed(); len(got) != 0 {
+	if got, _ := h.sentFolder(); len(got) != 0 {
 		t.Errorf("%d copies", len(got))
 	}
 }

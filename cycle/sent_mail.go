@@ -26,13 +26,13 @@ func sentFile(effect string) string {
 
 // contentOf reads a mail that came to the agent of st.
 func contentOf(st *store.Store, raw []byte) message.Content {
-	return message.ContentOf(raw, repeated(st, message.ParseHeader(raw)))
+	return message.ContentOf(raw, sentTexts(st, message.ParseHeader(raw)))
 }
 
-// repeated returns our texts that a mail with this header may repeat: those of the mails that
+// sentTexts returns our texts that a mail with this header may repeat: those of the mails that
 // it answers, as far as they are still kept. A file of ours counts only for the Message-ID that
 // it has, so an invented id finds no text.
-func repeated(st *store.Store, h message.Header) message.Sent {
+func sentTexts(st *store.Store, h message.Header) message.Sent {
 	sent := message.Sent{Names: []string{st.Agent}}
 	for _, id := range h.Answered() {
 		effect, ok := message.EffectOf(id, st.Agent)
@@ -76,18 +76,18 @@ func (a *Agent) MailFilter() (trust.Filter, error) {
 // key returns the key, and makes it if it does not exist yet. If dry is set, it makes one up
 // without storing it.
 func (k idKeys) key() (message.IDKey, error) {
-	var kept store.IDKey
+	var key store.IDKey
 	var err error
 	if k.dry {
-		kept, err = k.store.PeekIDKey(k.now())
+		key, err = k.store.PeekIDKey(k.now())
 	} else {
-		kept, err = k.store.IDKey(k.now())
+		key, err = k.store.IDKey(k.now())
 	}
 	if err != nil {
 		return message.IDKey{}, err
 	}
-	k.secrets.Learn(k.store.Path(store.IDKeyFile), base64.StdEncoding.EncodeToString(kept.Secret))
-	return message.IDKey{Secret: kept.Secret}, nil
+	k.secrets.Learn(k.store.Path(store.IDKeyFile), base64.StdEncoding.EncodeToString(key.Secret))
+	return message.IDKey{Secret: key.Secret}, nil
 }
 
 // filer puts copies of sent mails into the folder for sent mail ([replies] sent). It looks for
@@ -125,12 +125,12 @@ func (f *filer) fileDue(ctx context.Context) error {
 	}
 	folder, err := f.mail.Mailbox.OpenFolder(ctx, f.folder)
 	if err != nil {
-		return f.failed(ctx, due[0], err)
+		return f.recordFailure(ctx, due[0], err)
 	}
 	defer folder.Close()
 	for began := f.now(); len(due) > 0 && mayStart(began, f.now()) && ctx.Err() == nil; due = due[1:] {
 		if err := f.fileOne(ctx, folder, due[0]); err != nil {
-			return f.failed(ctx, due[0], err)
+			return f.recordFailure(ctx, due[0], err)
 		}
 		if _, err := f.journal.commit(ctx, state.Filed{ID: due[0].ID}); err != nil {
 			return err
@@ -139,8 +139,8 @@ func (f *filer) fileDue(ctx context.Context) error {
 	return nil
 }
 
-// failed records why a copy could not be made. The other copies wait for a later poll, too.
-func (f *filer) failed(ctx context.Context, u state.Unfiled, err error) error {
+// recordFailure records why a copy could not be made. The other copies wait for a later poll, too.
+func (f *filer) recordFailure(ctx context.Context, u state.Unfiled, err error) error {
 	if ctx.Err() != nil {
 		return nil
 	}

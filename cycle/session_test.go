@@ -31,7 +31,7 @@ refused() {
 `
 
 // count returns how many history lines of a kind have this word.
-func (h *house) count(kind state.LineKind, what string) (n int) {
+func (h *fixture) count(kind state.LineKind, what string) (n int) {
 	for _, l := range h.lines(kind) {
 		if string(l.What) == what {
 			n++
@@ -40,22 +40,22 @@ func (h *house) count(kind state.LineKind, what string) (n int) {
 	return n
 }
 
-// claudeHouse returns a house whose agent is a fake claude that plays script.
-func claudeHouse(t *testing.T, script string) *house {
+// newClaudeFixture returns a fixture whose agent is a fake claude that plays script.
+func newClaudeFixture(t *testing.T, script string) *fixture {
 	t.Helper()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.agent.Turn.Runner = turn.Claude
-	h.plays(fakeClaude + script)
+	h.playScript(fakeClaude + script)
 	return h
 }
 
 // sessions returns the sessions that the agent was asked to continue, one for
 // each run; "-" for a fresh one.
-func (h *house) sessions() string {
+func (h *fixture) sessions() string {
 	h.t.Helper()
 	var all []string
-	for line := range strings.Lines(h.left("argv")) {
+	for line := range strings.Lines(h.workFile("argv")) {
 		_, session, resumed := strings.Cut(strings.TrimSpace(line), "--resume ")
 		if !resumed {
 			session = "-"
@@ -65,7 +65,7 @@ func (h *house) sessions() string {
 	return strings.Join(all, " ")
 }
 
-func (h *house) wantSessions(want string) {
+func (h *fixture) wantSessions(want string) {
 	h.t.Helper()
 	if got := h.sessions(); got != want {
 		h.t.Errorf("sessions %q, want %q", got, want)
@@ -76,7 +76,7 @@ func (h *house) wantSessions(want string) {
 // conversation or with a reset.
 func TestASessionLastsThroughActive(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "init s1; answer hello\n")
+	h := newClaudeFixture(t, "init s1; answer hello\n")
 	say := func(id string) {
 		t.Helper()
 		h.receive(letter{id: "<" + id + "@example.com>", body: id})
@@ -105,7 +105,7 @@ func TestASessionLastsThroughActive(t *testing.T) {
 // A session that ran when the memory was reset is not continued.
 func TestAResetDuringATurnEndsItsSession(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
+	h := newClaudeFixture(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
 	up, _ := h.pipe("up")
 	_, goOn := h.pipe("go")
 	h.receive(letter{id: "<one@example.com>"})
@@ -130,7 +130,7 @@ func TestASessionThatCannotGoOn(t *testing.T) {
 		"wordless": `exit 3`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := claudeHouse(t, `
+			h := newClaudeFixture(t, `
 case "$*" in *--resume*s1*) `+fails+`;; esac
 init s$(wc -l <argv); answer hello
 `)
@@ -157,7 +157,7 @@ init s$(wc -l <argv); answer hello
 // (docs/design.md, "Turns").
 func TestAFailedInferenceKeepsTheSession(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, `
+	h := newClaudeFixture(t, `
 init s1
 [ -e fails ] && { echo '{"type":"result","subtype":"error_during_execution","is_error":true,"result":"the model says no"}'; exit 1; }
 answer hello
@@ -181,7 +181,7 @@ answer hello
 // login works.
 func TestARefusedLoginFailsNoMessage(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "init s1; [ -e login ] || refused; answer hello\n")
+	h := newClaudeFixture(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.receive(letter{id: "<two@example.com>", body: "two"})
 	h.poll()

@@ -32,7 +32,7 @@ func (a *Agent) Allowance(in Inside) (Allowance, error) {
 		return Allowance{}, err
 	}
 	msg, _ := s.TurnMessage()
-	return a.biller(a.usual()).allowance(s, msg), nil
+	return a.biller(a.mainBackend()).allowance(s, msg), nil
 }
 
 // biller computes the cost of turns.
@@ -82,7 +82,7 @@ func (a *Agent) Spend(ctx context.Context, in Inside, sp state.Spending, usd flo
 		return err
 	}
 	e := state.Spent{TurnID: in.TurnID, Epoch: in.Epoch, From: senderOf(s, in.TurnID)}
-	e.Spending, e.Odd = a.biller(a.usual()).priced(sp, usd)
+	e.Spending, e.Odd = a.biller(a.mainBackend()).price(sp, usd)
 	if s, err = a.journal().commit(ctx, e); err != nil {
 		return err
 	}
@@ -96,16 +96,16 @@ func senderOf(s state.State, turnID string) string {
 	return msg.From
 }
 
-// priced returns the spending with its cost: the provider's own figure if it is plausible, or
+// price returns the spending with its cost: the provider's own figure if it is plausible, or
 // else that of the price table. odd describes an implausible figure.
-func (b *biller) priced(sp state.Spending, usd float64) (_ state.Spending, odd string) {
+func (b *biller) price(sp state.Spending, usd float64) (_ state.Spending, odd string) {
 	own, ok := state.Dollars(usd)
 	if ok && own > 0 && own <= state.MaxSpent {
 		sp.Cost, sp.Basis = own, state.BasisProvider
 		return sp, ""
 	}
 	if own != 0 || !ok {
-		odd = fmt.Sprintf("a cost of $%g was reported, which is not plausible: priced by its tokens", usd)
+		odd = fmt.Sprintf("the reported cost of $%g is not plausible: priced by its tokens", usd)
 	}
 	cost, known := b.prices.Cost(sp.Model, sp.Tokens)
 	sp.Cost, sp.Basis = cost, state.BasisTable
@@ -126,12 +126,12 @@ func (b *biller) bill(s state.State, h state.Head, reported turn.Bill) []state.E
 	tokens := state.Tokens(reported.Usage)
 	if reported.Meter != "" && tokens != (state.Tokens{}) {
 		e.Meter = state.Meter{Session: reported.Meter, Tokens: tokens}
-		tokens = onTop(tokens, s.Purse.MeterOf(reported.Meter))
+		tokens = meterRise(tokens, s.Purse.MeterOf(reported.Meter))
 	}
 	if reported.CostUSD == 0 && tokens == (state.Tokens{}) {
 		return nil
 	}
-	e.Spending, e.Odd = b.priced(state.Spending{
+	e.Spending, e.Odd = b.price(state.Spending{
 		ID:     fmt.Sprintf("%s.%d", h.TurnID, h.Epoch),
 		Model:  cmp.Or(reported.Model, b.turn.Runner),
 		Tokens: tokens,
@@ -139,9 +139,9 @@ func (b *biller) bill(s state.State, h state.Head, reported turn.Bill) []state.E
 	return []state.Event{e}
 }
 
-// onTop returns the rise of a session's meter since it was last read. A meter that shows less
+// meterRise returns the rise of a session's meter since it was last read. A meter that shows less
 // has started again.
-func onTop(now state.Tokens, last state.Meter) state.Tokens {
+func meterRise(now state.Tokens, last state.Meter) state.Tokens {
 	was := last.Tokens
 	if now.Input < was.Input || now.Output < was.Output || now.CacheRead < was.CacheRead || now.CacheWrite < was.CacheWrite {
 		return now
@@ -152,17 +152,17 @@ func onTop(now state.Tokens, last state.Meter) state.Tokens {
 	}
 }
 
-// billed returns the bill of an attempt whose runner died before it committed
+// orphanBill returns the bill of an attempt whose runner died before it committed
 // one.
-func (b *biller) billed(s state.State, h state.Head) []state.Event {
+func (b *biller) orphanBill(s state.State, h state.Head) []state.Event {
 	if h.Pulled || h.TurnID == "" {
 		return nil
 	}
-	return b.bill(s, h, b.replayed(b.store.Path(store.AttemptDir(h.TurnID, h.Epoch))))
+	return b.bill(s, h, b.replayBill(b.store.Path(store.AttemptDir(h.TurnID, h.Epoch))))
 }
 
-// replayed returns the bill of the attempt in dir, whose runner died.
-func (b *biller) replayed(dir string) turn.Bill {
+// replayBill returns the bill of the attempt in dir, whose runner died.
+func (b *biller) replayBill(dir string) turn.Bill {
 	if b.turn == nil {
 		return turn.Bill{}
 	}
@@ -186,9 +186,9 @@ func (b *biller) overspent(s state.State, h state.Head, bill []state.Event) bool
 	return cost >= limit
 }
 
-// Broke returns the reason why no turn runs for lack of money, and until when, or "" if the
+// OutOfMoney returns the reason why no turn runs for lack of money, and until when, or "" if the
 // agent has money.
-func (a *Agent) Broke(s state.State) string { return view.Broke(s, a.Policy, a.Now()) }
+func (a *Agent) OutOfMoney(s state.State) string { return view.OutOfMoney(s, a.Policy, a.Now()) }
 
 // Credit adds to the credit, durable when it returns.
 func (a *Agent) Credit(ctx context.Context, amount state.Micros, by string) (state.State, error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // spendings returns what the history says about money, one line each.
-func (h *house) spendings() string {
+func (h *fixture) spendings() string {
 	h.t.Helper()
 	var all []string
 	for _, l := range h.lines(state.LineSpend) {
@@ -29,7 +29,7 @@ func (h *house) spendings() string {
 	return strings.Join(all, "\n")
 }
 
-func (h *house) wantSpendings(want ...string) {
+func (h *fixture) wantSpendings(want ...string) {
 	h.t.Helper()
 	if got := h.spendings(); got != strings.Join(want, "\n") {
 		h.t.Errorf("spent:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
@@ -39,7 +39,7 @@ func (h *house) wantSpendings(want ...string) {
 // The cost of an attempt is in the commit that ends it, on its task line.
 func TestTheBillComesWithTheEnd(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "init s1; answer hello\n")
+	h := newClaudeFixture(t, "init s1; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
 	h.wantSpendings("$0.01 by provider of claude for " + operator)
@@ -55,7 +55,7 @@ func TestTheBillComesWithTheEnd(t *testing.T) {
 }
 
 // An attempt that failed costs something too, and so does one that asked.
-func TestEachEndHasItsBill(t *testing.T) {
+func TestFailedAndAskingAttemptsAreBilled(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"failed":    `init s1; echo '{"type":"result","subtype":"error_max_turns","total_cost_usd":0.02}'; exit 1`,
@@ -64,7 +64,7 @@ func TestEachEndHasItsBill(t *testing.T) {
 		"submitted": `us submit "there"; init s1; echo '{"type":"result","subtype":"success","result":"done","total_cost_usd":0.02}'`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := claudeHouse(t, script+"\n")
+			h := newClaudeFixture(t, script+"\n")
 			h.receive(letter{id: "<one@example.com>"})
 			h.pollAfter(time.Minute)
 			h.wantSpendings("$0.02 by provider of claude for " + operator)
@@ -75,7 +75,7 @@ func TestEachEndHasItsBill(t *testing.T) {
 // codex counts what its whole session used: only what is new is paid.
 func TestASessionsTokensAreCountedOnce(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, `n=$(wc -l <runs)
+	h := newClaudeFixture(t, `n=$(wc -l <runs)
 echo '{"type":"thread.started","thread_id":"c-1"}'
 echo '{"type":"item.completed","item":{"type":"agent_message","text":"hello"}}'
 echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"output_tokens\":$((n*100))}}"
@@ -91,15 +91,15 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 		"$0.0028 by table of gpt-4.1 for "+operator,
 		"$0.0068 by table of gpt-4.1 for "+operator, // 3000 more in, 100 more out
 		"$0.0108 by table of gpt-4.1 for "+operator)
-	if !strings.Contains(h.left("argv"), "resume c-1") {
-		t.Errorf("the session was not gone on with: %s", h.left("argv"))
+	if !strings.Contains(h.workFile("argv"), "resume c-1") {
+		t.Errorf("the session was not gone on with: %s", h.workFile("argv"))
 	}
 }
 
 // The sessions of two principals alternate, and the tokens of each count once.
 func TestMetersOfSessionsAlternate(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, `id=c-$(wc -l <runs)
+	h := newClaudeFixture(t, `id=c-$(wc -l <runs)
 case "$*" in *"resume c-"*) id=c-${*#*resume c-}; id=${id%% *};; esac
 echo run >>"runs.$id"; n=$(wc -l <"runs.$id")
 echo "{\"type\":\"thread.started\",\"thread_id\":\"$id\"}"
@@ -123,15 +123,15 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 	}
 	h.wantSpendings(want...)
 	for _, session := range []string{"resume c-1", "resume c-2"} {
-		if n := strings.Count(h.left("argv"), session); n != 2 {
-			t.Errorf("%s: %d times, want 2: %s", session, n, h.left("argv"))
+		if n := strings.Count(h.workFile("argv"), session); n != 2 {
+			t.Errorf("%s: %d times, want 2: %s", session, n, h.workFile("argv"))
 		}
 	}
 }
 
 // billOf writes what the agent of the current attempt has reported of its costs
 // before its runner died.
-func (h *house) billOf(usd float64) {
+func (h *fixture) billOf(usd float64) {
 	h.t.Helper()
 	head := h.state().Turn
 	dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
@@ -143,7 +143,7 @@ func (h *house) billOf(usd float64) {
 // What is known of a dead runner's attempt counts. Once the turn has used up
 // its budget, it is not tried again.
 func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Turn.Runner = turn.Claude
 	h.agent.Policy.Budget.Turn = 50_000
 	h.receive(letter{id: "<one@example.com>"})
@@ -170,21 +170,21 @@ func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
 
 // A turn whose budget is used up does not wait for an answer, because it could
 // not go on.
-func TestATurnWithoutMoneyIsNotLaidDown(t *testing.T) {
+func TestTurnWithoutMoneyIsNotSuspended(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "us ask "+peer+" \"which commit?\" 10m >ids; init s1; answer 'I have asked.'\n")
+	h := newClaudeFixture(t, "us ask "+peer+" \"which commit?\" 10m >ids; init s1; answer 'I have asked.'\n")
 	h.agent.Policy.Budget.Turn = 10_000
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
 	task := h.wantTasks(state.Partial)[0]
-	if !strings.Contains(task.Reason, "the budget of one turn, $0.01, is used up, so it does not wait for its answers") {
+	if !strings.Contains(task.Reason, "the budget of one turn, $0.01, is used up, so the turn does not wait for its answers") {
 		t.Errorf("task: %+v", task)
 	}
 }
 
 // What a turn may spend, and what it spends call by call.
 func TestAllowanceAndSpend(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Prices = turn.NewPrices(nil, 1)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 3 * state.Dollar, Turn: state.Dollar, Low: 2_300_000, Critical: 100_000}
 	var in cycle.Inside
@@ -222,7 +222,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 		"$0.10 by table of gpt-4o for "+operator,
 		"$1.50 by dearest of mystery for "+operator)
 	lines := h.lines(state.LineSpend)
-	for i, odd := range []string{"", "", "$-5 was reported", "$NaN was reported", "$1e+09 was reported"} {
+	for i, odd := range []string{"", "", "cost of $-5 is not plausible", "cost of $NaN is not plausible", "cost of $1e+09 is not plausible"} {
 		if reason := lines[i].Reason; !strings.Contains(reason, odd) || odd == "" && reason != "" {
 			t.Errorf("spending %d: %q, want %q", i+1, reason, odd)
 		}
@@ -244,7 +244,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 func TestAPeersTurnInTierCritical(t *testing.T) {
 	t.Parallel()
 	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: state.Dollar, Low: 500_000, Critical: 100_000}
 		h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 			in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -267,9 +267,9 @@ func TestAPeersTurnInTierCritical(t *testing.T) {
 }
 
 // The registry shows what an agent can afford, and so does the prompt.
-func TestTheTierIsTold(t *testing.T) {
+func TestPromptHasTier(t *testing.T) {
 	t.Parallel()
-	h := claudeHouse(t, "init s1; answer hello\n")
+	h := newClaudeFixture(t, "init s1; answer hello\n")
 	tier := func() state.Tier {
 		t.Helper()
 		all, err := h.peer.Online(t.Context())
@@ -319,7 +319,7 @@ func TestLowCompute(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			for _, name := range []string{"usual", "cheap"} {
 				check(t, testkit.WriteProgram(filepath.Join(h.blueprint.Dir, name), "#!/bin/sh\ncat >prompt\necho \""+name+": $*\" >ran\necho done\n"))
 			}
@@ -328,23 +328,23 @@ func TestLowCompute(t *testing.T) {
 			h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 15_000, Low: 20_000, Critical: 1_000}
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
-			if got := h.left("ran"); got != c.want {
+			if got := h.workFile("ran"); got != c.want {
 				t.Errorf("it ran %q, want %q", got, c.want)
 			}
-			if p := h.left("prompt"); !strings.Contains(p, c.says) || h.agent.Turn.Cheaper() != strings.Contains(p, "cheaper") {
+			if p := h.workFile("prompt"); !strings.Contains(p, c.says) || h.agent.Turn.Cheaper() != strings.Contains(p, "cheaper") {
 				t.Errorf("the prompt is\n%s", p)
 			}
 			h.agent.Policy.Budget.Critical = 18_000
 			check(t, os.Remove(filepath.Join(h.blueprint.Dir, "ran")))
 			h.receive(letter{id: "<zero@example.com>"})
 			h.pollAfter(time.Minute)
-			if got := h.left("ran"); got != c.want || !strings.Contains(h.left("prompt"), "almost gone") {
-				t.Errorf("in tier critical it ran %q, with\n%s", got, h.left("prompt"))
+			if got := h.workFile("ran"); got != c.want || !strings.Contains(h.workFile("prompt"), "almost gone") {
+				t.Errorf("in tier critical it ran %q, with\n%s", got, h.workFile("prompt"))
 			}
 			h.agent.Policy.Budget = state.Budget{}
 			h.receive(letter{id: "<two@example.com>"})
 			h.pollAfter(time.Minute)
-			if got := h.left("ran"); got != "usual: --rights" {
+			if got := h.workFile("ran"); got != "usual: --rights" {
 				t.Errorf("with money it ran %q", got)
 			}
 		})

@@ -17,7 +17,7 @@ import (
 // TestStatusHolds checks that each reason for which a row of the outbox waits is told in
 // words, and each only once.
 func TestStatusHolds(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	now := h.clock.Now()
 	mail := func(id string, change func(*state.Effect)) state.Effect {
 		e := state.Effect{ID: id, Kind: state.Reply, Channel: state.ByMail, To: operator}
@@ -39,20 +39,20 @@ func TestStatusHolds(t *testing.T) {
 		{"HALT", state.State{Halts: state.Halts{HaltedHere: true}, Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", nil), mail("reply.t2", nil), mail("a", func(e *state.Effect) { e.Kind = state.Answer })}}},
 			"2 halt: held back by HALT|1 poll: the next poll sends it", nil},
 		{"login", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", nil), mail("q", toPeer)}}, Faults: state.Faults{Credentials: map[string]state.Credential{state.CredentialSMTP: {Since: now}}}},
-			"1 login: the mail server denies our login|1 poll: the next poll sends it", nil},
-		{"token", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("q", toPeer)}}, Faults: state.Faults{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}}}, "1 login: the mesh denies our token", nil},
+			"1 login: the mail server rejects our login|1 poll: the next poll sends it", nil},
+		{"token", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("q", toPeer)}}, Faults: state.Faults{Credentials: map[string]state.Credential{state.CredentialMesh: {Since: now}}}}, "1 login: the mesh rejects our token", nil},
 		{"server down", state.State{Deliveries: state.Deliveries{SendingFails: state.SendingFailure{Since: now}, Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore = later }), mail("reply.t2", nil)}}},
-			"2 down: the mail server cannot be used", &later},
+			"2 down: the mail server is unavailable", &later},
 		{"backoff", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.NotBefore, e.Attempts, e.Reason = later, 2, "451 try\n later" }), mail("reply.t2", nil)}}},
-			"1 backoff: was tried 2 times: 451 try later|1 order: waits for an earlier one to the same recipient", &later},
+			"1 backoff: has been tried 2 times: 451 try later|1 order: waits for an earlier message to the same recipient", &later},
 		{"after a failure", state.State{Deliveries: state.Deliveries{Outbox: []state.Effect{mail("q", func(e *state.Effect) { toPeer(e); e.Attempts, e.Reason = 1, "no route" })}}},
-			"1 poll: the next poll tries it again; the last failure: no route", nil},
+			"1 poll: the next poll retries it; the last failure: no route", nil},
 		{"sending", state.State{Timers: state.Timers{LastStep: now}, Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}}, "1 sending: is being sent by another process", nil},
 		{"its sender was killed", state.State{Timers: state.Timers{LastStep: now.Add(-time.Hour)}, Deliveries: state.Deliveries{Outbox: []state.Effect{mail("reply.t1", func(e *state.Effect) { e.Sending = true })}}},
-			"1 sending: its sender seems to have been killed; the next poll settles that", nil},
+			"1 sending: its sending process seems to have been killed; the next poll handles that", nil},
 		{"hooks", state.State{HookQueue: state.HookQueue{FailingHooks: map[string]state.FailingHook{"chat": {Since: now}}, HookCalls: []state.Effect{
 			{ID: "hook.1", Channel: state.ByHook, To: "chat", NotBefore: later}, {ID: "hook.2", Channel: state.ByHook, To: "log"}}}},
-			"1 hook: hook chat fails|1 poll: the next poll calls hook log", &later},
+			"1 hook: hook chat is failing|1 poll: the next poll calls hook log", &later},
 	} {
 		c.state.Turn.Status = state.HeadIdle
 		s := h.agent.View().StatusOf(c.state)
@@ -74,7 +74,7 @@ func TestStatusHolds(t *testing.T) {
 // TestStatusAnswer checks what the status says of the last answer from its turn's end to
 // its return.
 func TestStatusAnswer(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	now := h.clock.Now()
 	row := state.Effect{ID: "reply.t1", Kind: state.Reply, Channel: state.ByMail, To: operator}
 	last := state.LastAnswer{Key: "m1", TurnID: "t1", Outcome: state.Success, At: now, Took: 4 * time.Second, Reply: "reply.t1"}
@@ -104,7 +104,7 @@ func TestStatusAnswer(t *testing.T) {
 // TestStatusWithoutWords checks that a turn which another agent caused sees nothing of
 // what was said: neither subjects nor questions nor what wakeups are for.
 func TestStatusWithoutWords(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const secret = "of the red door"
 	s := state.New(handle, "seed")
 	s.LastMail = state.LastMail{Key: "m1", From: operator, Subject: secret, At: h.clock.Now()}
@@ -127,7 +127,7 @@ func TestStatusWithoutWords(t *testing.T) {
 // TestStatusReader checks that the state is read again only if its file has changed, and
 // that time passes all the same.
 func TestStatusReader(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.poll()
 	reader := h.agent.View().StatusReader()
 	s, err := reader.Status()

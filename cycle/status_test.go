@@ -10,8 +10,8 @@ import (
 	"agentstateloop/turn"
 )
 
-func TestStatusShowsWhatIs(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestStatus(t *testing.T) {
+	h := newAwakeFixture(t)
 	_, err := h.agent.Halt(t.Context(), "test")
 	check(t, err)
 	h.receive(letter{id: "<one@example.com>"})
@@ -37,10 +37,10 @@ func TestStatusShowsWhatIs(t *testing.T) {
 // lives (docs/protocol.md, "Status").
 func TestStatusShowsTheTurnOfAnotherProcess(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Turn.Runner = turn.Claude
 	_, goOn := h.pipe("go")
-	h.plays(fakeClaude + `
+	h.playScript(fakeClaude + `
 init s1
 tool Bash
 read -r line <go
@@ -74,7 +74,7 @@ answer done
 // The status does not show what a killed runner has left.
 func TestStatusShowsNoDeadAgent(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
 	runner := h.poller(h.blueprintFile(), "poll")

@@ -23,21 +23,23 @@ import (
 // fieldsFile is the name of a turn's results in its output folder.
 const fieldsFile = "deliverable.fields.json"
 
-// handedBack is the deliverable of a turn.
-type handedBack struct {
+// deliverableBody is the deliverable of a turn.
+type deliverableBody struct {
 	Text   string      `json:"text"`
 	Fields mesh.Fields `json:"fields,omitempty"`
 }
 
 // whole returns the deliverable as one text for people.
-func (h handedBack) whole() string { return withFields(h.Fields, h.Text) }
+func (h deliverableBody) whole() string { return withFields(h.Fields, h.Text) }
 
 // inferenceFailed begins the failure message of a turn, after the agent's own words.
 const inferenceFailed = "Inference failed. "
 
 // failed reports whether the text has such a failure message. It is then not Markdown, because
 // it may end in the output of a program.
-func (h handedBack) failed() bool { return strings.Contains("\n\n"+h.Text, "\n\n"+inferenceFailed) }
+func (h deliverableBody) failed() bool {
+	return strings.Contains("\n\n"+h.Text, "\n\n"+inferenceFailed)
+}
 
 // submittedFile returns a file name for a deliverable in an attempt's folder. The file is
 // outside of the output folder, where the agent may change every file. The name differs for
@@ -46,25 +48,25 @@ func submittedFile() string { return "submitted." + store.NewID() + ".json" }
 
 // readSubmitted returns the submitted deliverable of a turn. Older versions kept the text
 // alone.
-func readSubmitted(st *store.Store, dir string, head state.Head) (handedBack, error) {
+func readSubmitted(st *store.Store, dir string, head state.Head) (deliverableBody, error) {
 	data, err := st.ReadSummed(path.Join(dir, head.Submitted), head.SubmittedSum)
 	if err != nil {
-		return handedBack{}, err
+		return deliverableBody{}, err
 	}
 	if path.Ext(head.Submitted) != ".json" {
-		return handedBack{Text: string(data)}, nil
+		return deliverableBody{Text: string(data)}, nil
 	}
-	var h handedBack
+	var h deliverableBody
 	return h, json.Unmarshal(data, &h)
 }
 
-// readHandedBack returns the deliverable of a turn that has ended.
-func readHandedBack(st *store.Store, box, text, fields string) (handedBack, error) {
+// readDeliverableBody returns the deliverable of a turn that has ended.
+func readDeliverableBody(st *store.Store, box, text, fields string) (deliverableBody, error) {
 	data, err := st.ReadFile(path.Join(box, text), store.MaxPayload)
 	if err != nil {
-		return handedBack{}, fmt.Errorf("read deliverable: %w", err)
+		return deliverableBody{}, fmt.Errorf("read deliverable: %w", err)
 	}
-	h := handedBack{Text: string(data)}
+	h := deliverableBody{Text: string(data)}
 	if fields == "" {
 		return h, nil
 	}
@@ -73,7 +75,7 @@ func readHandedBack(st *store.Store, box, text, fields string) (handedBack, erro
 		err = json.Unmarshal(data, &h.Fields)
 	}
 	if err != nil {
-		return h, fmt.Errorf("read the fields of the deliverable: %w", err)
+		return h, fmt.Errorf("read deliverable fields: %w", err)
 	}
 	return h, nil
 }
@@ -136,10 +138,10 @@ type Field struct {
 	Text  string          // the value on a command line, parsed by the type that the message asks for
 }
 
-// results returns the fields with the types that their message asks for. It is an error if a
+// typedFields returns the fields with the types that their message asks for. It is an error if a
 // value has the wrong type or a required field is missing (docs/protocol.md, "The contract
 // between agents").
-func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
+func typedFields(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 	var fields mesh.Fields
 	for _, g := range given {
 		f := mesh.Field{Name: g.Name, Value: g.Value}
@@ -153,7 +155,7 @@ func results(asked mesh.ResultFields, given []Field) (mesh.Fields, error) {
 		fields = append(fields, f)
 	}
 	if missing := missingFields(asked, fields); len(missing) > 0 {
-		return nil, fmt.Errorf("the message asks for result fields that are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
+		return nil, fmt.Errorf("required result fields are missing: %s: add --field %s=…", strings.Join(missing, ", "), missing[0])
 	}
 	return fields, fields.Check()
 }
@@ -180,9 +182,9 @@ func typeWord(kind string) string {
 	case state.TypeBoolean:
 		return "true or false"
 	case state.TypeArray:
-		return "an array of JSON"
+		return "a JSON array"
 	case state.TypeObject:
-		return "an object of JSON"
+		return "a JSON object"
 	}
 	return "valid JSON"
 }
@@ -235,7 +237,7 @@ func missingFields(asked mesh.ResultFields, fields mesh.Fields) []string {
 func withFields(fields mesh.Fields, text string) string {
 	var b strings.Builder
 	for _, f := range fields {
-		fmt.Fprintf(&b, "%s: %s\n", f.Name, spoken(f.Value))
+		fmt.Fprintf(&b, "%s: %s\n", f.Name, plainValue(f.Value))
 	}
 	if text != "" && b.Len() > 0 {
 		b.WriteString("\n")
@@ -243,8 +245,8 @@ func withFields(fields mesh.Fields, text string) string {
 	return b.String() + text
 }
 
-// spoken returns a value for people: a string without its quotes.
-func spoken(value json.RawMessage) string {
+// plainValue returns a value for people: a string without its quotes.
+func plainValue(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) == nil && value[0] == '"' {
 		return text

@@ -24,7 +24,7 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	payload := store.PayloadName(store.MessagesDir, key, ".txt")
 	sum, err := a.Store.KeepSummed(payload, strings.NewReader(text))
 	if err != nil {
-		return "", fmt.Errorf("keep message: %w", err)
+		return "", fmt.Errorf("save message: %w", err)
 	}
 	_, err = a.journal().commit(ctx, state.Arrived{Message: state.Message{
 		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload, Sum: sum, Size: len(text),
@@ -61,7 +61,7 @@ func (a *Agent) Await(ctx context.Context, key string, watch ...func(view.Waitin
 		if !waiting {
 			return deliverableOf(a.Store, key)
 		}
-		if why := a.Broke(s); why != "" && (msg.Status == state.Queued || msg.Status == state.Deferred) {
+		if why := a.OutOfMoney(s); why != "" && (msg.Status == state.Queued || msg.Status == state.Deferred) {
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
 		}
 		for _, tell := range watch {
@@ -77,9 +77,9 @@ func (a *Agent) Await(ctx context.Context, key string, watch ...func(view.Waitin
 	}
 }
 
-// HandedBack returns the deliverable of a message whose turn has ended. It returns nil if its
+// DeliverableOf returns the deliverable of a message whose turn has ended. It returns nil if its
 // turn has not ended, or if the deliverable is not kept any more.
-func (a *Agent) HandedBack(key string) (*Deliverable, error) {
+func (a *Agent) DeliverableOf(key string) (*Deliverable, error) {
 	task, err := lastTask(a.Store, key)
 	if err != nil || task.Kind != state.LineTask {
 		return nil, err
@@ -118,7 +118,7 @@ func lastTask(st *store.Store, key string) (last state.Line, err error) {
 
 // readDeliverable returns the deliverable of a task line's turn.
 func readDeliverable(st *store.Store, task state.Line) (Deliverable, error) {
-	back, err := readHandedBack(st, task.OutputBox, task.Deliverable, task.Fields)
+	back, err := readDeliverableBody(st, task.OutputBox, task.Deliverable, task.Fields)
 	return Deliverable{
 		TurnID: task.TurnID, Outcome: task.Outcome, Reason: task.Reason, Text: back.Text, Fields: back.Fields, Trace: task.Trace,
 	}, err

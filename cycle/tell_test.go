@@ -14,7 +14,7 @@ import (
 // `tell` is an operator's message from the terminal: it is answered there, and
 // nothing is mailed but what the phase requires.
 func TestTellIsAnsweredAtTheTerminal(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	key, err := h.agent.Tell(t.Context(), "me", "what are you working on?")
 	check(t, err)
 	h.poll()
@@ -27,8 +27,8 @@ func TestTellIsAnsweredAtTheTerminal(t *testing.T) {
 	h.wantSent("")
 }
 
-func TestTellRefusesNothing(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestTellRefusesEmptyMessage(t *testing.T) {
+	h := newAwakeFixture(t)
 	if _, err := h.agent.Tell(t.Context(), "me", " \n"); err == nil {
 		t.Error("an empty message was taken")
 	}
@@ -39,7 +39,7 @@ func TestTellRefusesNothing(t *testing.T) {
 
 // The end of the wait does not end the turn.
 func TestAwaitEndsWithItsContext(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")
 	check(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -56,7 +56,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 // collected.
 func TestAwaitEndsWithTheMoney(t *testing.T) {
 	for _, silence := range []time.Duration{0, 20 * time.Second} {
-		h := newAwakeHouse(t)
+		h := newAwakeFixture(t)
 		h.agent.Policy.Collect = silence
 		h.agent.Policy.Budget = state.Budget{HasCredit: true}
 		key, err := h.agent.Tell(t.Context(), "me", "hello")
@@ -73,7 +73,7 @@ func TestAwaitEndsWithTheMoney(t *testing.T) {
 // even while its history line is being written.
 func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")
 	check(t, err)
 	var found []string

@@ -17,21 +17,21 @@ import (
 // threads is a salon in which each mail thread is a conversation of its own. The
 // operator's words in one of them are not told in another.
 type threads struct {
-	*salon
-	newest map[string]sent // by thread: the newest answer of ours
-	count  int             // of answers to it
+	*conversations
+	newest map[string]sentMail // by thread: the newest answer of ours
+	count  int                 // of answers to it
 }
 
 func newThreads(t *testing.T) *threads {
 	t.Helper()
-	th := &threads{salon: newSalon(t), newest: map[string]sent{}, count: 1}
+	th := &threads{conversations: newConversations(t), newest: map[string]sentMail{}, count: 1}
 	th.agent.Policy.ByThread = true
 	return th
 }
 
 // says has a mail in a thread answered: the first begins the thread, and a further one
 // answers our newest mail there.
-func (th *threads) says(thread, text string) told {
+func (th *threads) says(thread, text string) attemptInput {
 	th.t.Helper()
 	l := letter{id: "<" + thread + "@example.com>", subject: "@" + handle + " " + thread, body: text}
 	if newest, known := th.newest[thread]; known {
@@ -43,14 +43,14 @@ func (th *threads) says(thread, text string) told {
 }
 
 // receives has a mail answered, and returns what the agent was told.
-func (th *threads) receives(thread string, l letter) told {
+func (th *threads) receives(thread string, l letter) attemptInput {
 	th.t.Helper()
-	th.last = told{}
+	th.last = attemptInput{}
 	before := len(th.sentOf("reply"))
 	th.receive(l)
 	th.pollAfter(time.Minute)
 	replies := th.sentOf("reply")
-	if th.last.all == "" || len(replies) != before+1 {
+	if th.last.prompt == "" || len(replies) != before+1 {
 		th.t.Fatalf("%s: %d answers", thread, len(replies)-before)
 	}
 	th.newest[thread] = replies[before]
@@ -62,9 +62,9 @@ func (th *threads) receives(thread string, l letter) told {
 
 // wants fails unless an attempt was told this word of the three, and none of the others.
 // A search finds all that the operator has said.
-func (th *threads) wants(got told, word string) {
+func (th *threads) wants(got attemptInput, word string) {
 	th.t.Helper()
-	got.found = ""
+	got.searched = ""
 	th.only(got, word)
 }
 
@@ -97,48 +97,48 @@ func TestThreadsAreApart(t *testing.T) {
 			th.wants(got, bread)
 			th.wants(th.says("car", "what do you know?"), car)
 			th.wants(th.says("bread", "and now?"), bread)
-			if name == "a note in the memory" && !strings.Contains(got.all, "we met in Oslo") {
-				t.Errorf("the memory is not shared:\n%s", got.all)
+			if name == "a note in the memory" && !strings.Contains(got.prompt, "we met in Oslo") {
+				t.Errorf("the memory is not shared:\n%s", got.prompt)
 			}
-			if fresh := th.says("fourth", "and you?"); strings.Contains(fresh.all, bread) || strings.Contains(fresh.all, car) || fresh.session != "" {
-				t.Errorf("a new thread was told %s, session %q", fresh.all, fresh.session)
+			if fresh := th.says("fourth", "and you?"); strings.Contains(fresh.prompt, bread) || strings.Contains(fresh.prompt, car) || fresh.session != "" {
+				t.Errorf("a new thread was told %s, session %q", fresh.prompt, fresh.session)
 			}
 		})
 	}
 }
 
-// TestWhichThread sends mails of every form that may belong to a thread.
-func TestWhichThread(t *testing.T) {
+// TestReplyThread sends mails of every form that may belong to a thread.
+func TestReplyThread(t *testing.T) {
 	t.Parallel()
 	const word = operatorsWord
 	for name, c := range map[string]struct {
-		in   func(first, ours sent) letter
+		in   func(first, ours sentMail) letter
 		same bool
 	}{
-		"an answer": {func(_, ours sent) letter { return replyTo(ours, "and?") }, true},
-		"an answer under another subject": {func(_, ours sent) letter {
+		"an answer": {func(_, ours sentMail) letter { return replyTo(ours, "and?") }, true},
+		"an answer under another subject": {func(_, ours sentMail) letter {
 			l := replyTo(ours, "and?")
 			l.subject = "@" + handle + " something else"
 			return l
 		}, true},
-		"an answer whose chain begins elsewhere": {func(_, ours sent) letter {
+		"an answer whose chain begins elsewhere": {func(_, ours sentMail) letter {
 			l := replyTo(ours, "and?")
 			l.fields = "In-Reply-To: " + ours.head.MessageID + "\r\nReferences: <other@example.com> " + ours.head.MessageID + "\r\n"
 			return l
 		}, true},
-		"an answer of a program that cuts the chain": {func(_, ours sent) letter {
+		"an answer of a program that cuts the chain": {func(_, ours sentMail) letter {
 			l := replyTo(ours, "and?")
 			l.fields = "In-Reply-To: " + ours.head.MessageID + "\r\n"
 			return l
 		}, true},
-		"an answer to the operator's own mail": {func(first, _ sent) letter {
+		"an answer to the operator's own mail": {func(first, _ sentMail) letter {
 			return letter{fields: "In-Reply-To: <first@example.com>\r\nReferences: <first@example.com>\r\n", body: "and?"}
 		}, true},
-		"the same subject": {func(first, _ sent) letter { return letter{subject: "@" + handle + " first", body: "and?"} }, false},
-		"a chain of others": {func(first, _ sent) letter {
+		"the same subject": {func(first, _ sentMail) letter { return letter{subject: "@" + handle + " first", body: "and?"} }, false},
+		"a chain of others": {func(first, _ sentMail) letter {
 			return letter{fields: "References: <other@example.com>\r\n", body: "and?"}
 		}, false},
-		"an id of ours with another thread, without a good MAC": {func(_, ours sent) letter {
+		"an id of ours with another thread, without a good MAC": {func(_, ours sentMail) letter {
 			id := strings.Replace(ours.head.MessageID, "+", "+x", 1)
 			return letter{fields: "In-Reply-To: " + id + "\r\nReferences: " + id + "\r\n", body: "and?"}
 		}, false},
@@ -147,13 +147,13 @@ func TestWhichThread(t *testing.T) {
 			t.Parallel()
 			th := newThreads(t)
 			th.says("first", "the code is "+word)
-			l := c.in(sent{}, th.newest["first"])
+			l := c.in(sentMail{}, th.newest["first"])
 			l.id = "<later@example.com>"
 			if l.subject == "" {
 				l.subject = "@" + handle + " later"
 			}
 			got := th.receives("later", l)
-			if told := strings.Contains(got.all, word) || got.session != ""; told != c.same {
+			if told := strings.Contains(got.prompt, word) || got.session != ""; told != c.same {
 				t.Errorf("it is told the thread: %v, want %v", told, c.same)
 			}
 		})
@@ -165,19 +165,19 @@ func TestMailsWithoutAnID(t *testing.T) {
 	t.Parallel()
 	th := newThreads(t)
 	th.receives("first", letter{body: "the code is " + operatorsWord})
-	if got := th.receives("second", letter{body: "what do you know?"}); strings.Contains(got.all, operatorsWord) || got.session != "" {
-		t.Errorf("the second is told:\n%s", got.all)
+	if got := th.receives("second", letter{body: "what do you know?"}); strings.Contains(got.prompt, operatorsWord) || got.session != "" {
+		t.Errorf("the second is told:\n%s", got.prompt)
 	}
 }
 
-// TestTellAndTheMeshHaveTheirOwn checks that what is said outside of mail is in no thread,
+// TestTellAndMeshAreInNoThread checks that what is said outside of mail is in no thread,
 // and that a program which collects mails does not mix threads.
-func TestTellAndTheMeshHaveTheirOwn(t *testing.T) {
+func TestTellAndMeshAreInNoThread(t *testing.T) {
 	t.Parallel()
 	th := newThreads(t)
 	th.says("bread", "the code is "+operatorsWord)
-	tell := func(text string) told {
-		th.last = told{}
+	tell := func(text string) attemptInput {
+		th.last = attemptInput{}
 		_, err := th.agent.Tell(t.Context(), "op", text)
 		check(t, err)
 		th.pollAfter(time.Minute)
@@ -185,7 +185,7 @@ func TestTellAndTheMeshHaveTheirOwn(t *testing.T) {
 	}
 	th.wants(tell("mine is "+peersWord), peersWord)
 	th.wants(tell("what do you know?"), peersWord)
-	th.only(th.salon.says(second, "what do you know?"))
+	th.only(th.conversations.says(second, "what do you know?"))
 	th.wants(th.says("bread", "what do you know?"), operatorsWord)
 
 	th.agent.Policy.Collect = 30 * time.Second
@@ -220,7 +220,7 @@ func TestAReminderIsAnsweredWhereItWasSet(t *testing.T) {
 				check(t, err)
 			}
 		}
-		wakes := func(d time.Duration) sent {
+		wakes := func(d time.Duration) sentMail {
 			t.Helper()
 			before := len(th.sentOf("reply"))
 			th.play = nil
@@ -280,9 +280,9 @@ func TestAReminderIsAnsweredWhereItWasSet(t *testing.T) {
 // which the operator's answers continue.
 func TestAPromptHasItsOwnConversation(t *testing.T) {
 	t.Parallel()
-	h := newClockHouse(t, func(h *house, c *cycle.ClockPrompt) {
+	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) {
 		h.agent.Policy.ByThread = true
-		h.plays("echo 'the answer is green'\n")
+		h.playScript("echo 'the answer is green'\n")
 	})
 	h.receive(letter{id: "<bread@example.com>", body: "the code is " + operatorsWord})
 	h.poll()

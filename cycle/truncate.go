@@ -76,10 +76,10 @@ func roomFor(files []mesh.File) int {
 	return maxPosted - len(list)
 }
 
-// passed returns the hops of an answer to a message with these hops. It adds us, and drops the
+// replyHops returns the hops of an answer to a message with these hops. It adds us, and drops the
 // oldest hop if a message may not have so many. An answer causes no turn, so a dropped hop
 // cannot hide a loop.
-func passed(hops []string, handle string) []string {
+func replyHops(hops []string, handle string) []string {
 	hops = append(slices.Clone(hops), handle)
 	return hops[max(0, len(hops)-mesh.MaxHops):]
 }
@@ -102,11 +102,11 @@ func (d *deliverer) keepWhole(m turnMessage, r *turn.Result) {
 		err = box.Rename(from, path.Join("output", name))
 	}
 	if err != nil {
-		r.Notes = append(r.Notes, "the answer is longer, and the rest could not be kept: "+err.Error())
+		r.Notes = append(r.Notes, "the answer is longer, but the rest could not be saved: "+err.Error())
 		return
 	}
 	r.Output = append(r.Output, name)
-	r.Notes = append(r.Notes, "the answer is longer: all of it is in "+name)
+	r.Notes = append(r.Notes, "the answer is longer: the full text is in "+name)
 }
 
 // diskFull reports whether a write failed for lack of disk space.
@@ -136,6 +136,6 @@ func (d *deliverer) makeRoom(m turnMessage, r *turn.Result) bool {
 		return false
 	}
 	r.Output, r.TextFile = nil, ""
-	r.Notes = append(r.Notes, "the disk was full: to make room for this, these files were removed from the output box: "+strings.Join(gone, ", "))
+	r.Notes = append(r.Notes, "the disk was full: to make room for this answer, these files were removed from the output folder: "+strings.Join(gone, ", "))
 	return true
 }

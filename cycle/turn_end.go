@@ -53,26 +53,26 @@ func (e *turnEnder) answer(ctx context.Context, m turnMessage, r turn.Result) (s
 	}
 }
 
-// exited commits that the process of a lingering agent has ended, with the cost of the attempt.
-// from caused the turn.
-func (e *turnEnder) exited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
+// agentExited commits that the process of a lingering agent has ended, with the cost of the
+// attempt. from caused the turn.
+func (e *turnEnder) agentExited(ctx context.Context, head state.Head, from string, bill turn.Bill) (state.State, error) {
 	live, _ := turn.ReadLive(e.store.Path(store.AttemptDir(head.TurnID, head.Epoch))) // without it the reason stays unknown
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
 	}
 	e.tidy(s, head)
-	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), e.deliverer.billed(bill), agentEnded(head, live.Reason))...)
+	return e.journal.commit(ctx, append(causedBy(from, e.biller.bill(s, head, bill)), e.deliverer.billedEvent(bill), agentEnded(head, live.Reason))...)
 }
 
-// left is exited for an agent whose runner has died.
-func (e *turnEnder) left(ctx context.Context, head state.Head, reason string) (state.State, error) {
+// orphanExited is agentExited for an agent whose runner has died.
+func (e *turnEnder) orphanExited(ctx context.Context, head state.Head, reason string) (state.State, error) {
 	s, err := e.store.Read()
 	if err != nil {
 		return s, err
 	}
 	e.tidy(s, head)
-	return e.journal.commit(ctx, append(e.biller.billed(s, head), agentEnded(head, reason))...)
+	return e.journal.commit(ctx, append(e.biller.orphanBill(s, head), agentEnded(head, reason))...)
 }
 
 // tidy clears the context folder of an agent that lingered, and takes the large files of its
@@ -113,7 +113,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 	bill := e.biller.bill(s, m.head, r.Bill)
 	asks := s.Turn.AsksPermission() && r.Exit == turn.ExitError
 	if asks { // its program gives up without the permission
-		r.Status, r.Reason = turn.Partial, "it waits for a permission"
+		r.Status, r.Reason = turn.Partial, "it waits for permission"
 	}
 	waits := (endedWell(r) || asks) && s.Turn.Waits() && !s.Turn.Finish && s.Turn.Owns(id, epoch)
 	switch {
@@ -124,7 +124,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 		return e.deliverer.deliver(ctx, s, m, r)
 	case r.SessionFailed && !waits:
 		clearContext(e.store, m.dir())
-		reason := "its session could not go on, so it is tried with a fresh one: " + r.Reason
+		reason := "its session could not be continued, so it is tried with a fresh one: " + r.Reason
 		return e.journal.commit(ctx, append(bill, state.GivenBack{TurnID: id, Epoch: epoch, Reason: reason, Fresh: true})...)
 	case r.Outage != nil && !e.mayTryAgain(s, m, r, bill):
 	case r.Outage != nil:
@@ -141,7 +141,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 			giveBackDenied(m.head, denied))...)
 		return s, cmp.Or(err, errDenied)
 	case waits && e.biller.overspent(s, m.head, bill):
-		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so it does not wait for its answers"
+		r.Status, r.Reason = turn.Partial, e.biller.turnBudget()+" is used up, so the turn does not wait for its answers"
 	case waits:
 		clearContext(e.store, m.dir())
 		s, err = e.journal.commit(ctx, append(bill, state.Suspended{
@@ -158,22 +158,22 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 // putOff gives back the message of an attempt whose backend cannot be used now.
 func (e *turnEnder) putOff(ctx context.Context, s state.State, m turnMessage, r turn.Result, bill []state.Event) (state.State, error) {
 	clearContext(e.store, m.dir())
-	back := state.GivenBack{TurnID: m.head.TurnID, Epoch: m.head.Epoch, Reason: r.Outage.Reason, Worked: r.Worked, Counts: counts(r)}
+	back := state.GivenBack{TurnID: m.head.TurnID, Epoch: m.head.Epoch, Reason: r.Outage.Reason, Worked: r.Worked, Counts: countsAsAttempt(r)}
 	if r.Worked {
 		back.Session = e.sessions.after(s, r)
 	}
 	return e.journal.commit(ctx, append(bill, e.backend.failed(*r.Outage), back)...)
 }
 
-// counts reports whether an attempt whose backend failed counts as one of the attempts that a
-// turn may have. It does if the agent has done some work and the outage has no known end.
-func counts(r turn.Result) bool {
+// countsAsAttempt reports whether an attempt whose backend failed counts as one of the attempts
+// that a turn may have. It does if the agent has done some work and the outage has no known end.
+func countsAsAttempt(r turn.Result) bool {
 	return r.Outage.Kind == state.Overload && (r.Worked || r.Text != "")
 }
 
 // mayTryAgain reports whether the turn may have another attempt after its backend failed.
 func (e *turnEnder) mayTryAgain(s state.State, m turnMessage, r turn.Result, bill []state.Event) bool {
-	return !(counts(r) && m.msg.Attempts >= e.policy.MaxAttempts) && !e.biller.overspent(s, m.head, bill)
+	return !(countsAsAttempt(r) && m.msg.Attempts >= e.policy.MaxAttempts) && !e.biller.overspent(s, m.head, bill)
 }
 
 // giveBackDenied returns the event of an attempt whose login was denied.
@@ -187,9 +187,9 @@ func endedWell(r turn.Result) bool {
 	return r.Exit == turn.ExitClean || r.Exit == turn.ExitIdle && r.Status == turn.Success
 }
 
-// letGo ends an attempt whose runner was told to stop. It gives the message back, unless its
+// releaseTurn ends an attempt whose runner was told to stop. It gives the message back, unless its
 // turn was submitted or stopped.
-func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, error) {
+func (e *turnEnder) releaseTurn(ctx context.Context, head state.Head) (state.State, error) {
 	const reason = "its runner was told to stop"
 	s, err := e.store.Read()
 	if err != nil || !s.Turn.Owns(head.TurnID, head.Epoch) {
@@ -199,19 +199,19 @@ func (e *turnEnder) letGo(ctx context.Context, head state.Head) (state.State, er
 		return e.giveBack(ctx, s, reason)
 	}
 	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
-	return e.journal.commit(ctx, append(e.biller.billed(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
+	return e.journal.commit(ctx, append(e.biller.orphanBill(s, head), state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: reason})...)
 }
 
-// returned returns a message to the inbox after a fault on this machine, and returns the fault.
-// The next poll tries again.
-func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (state.State, error) {
+// returnMessage returns a message to the inbox after a fault on this machine, and returns the
+// fault. The next poll tries again.
+func (e *turnEnder) returnMessage(ctx context.Context, s state.State, fault error) (state.State, error) {
 	head := s.Turn
 	if head.Submitted != "" || head.Stop != "" {
 		s, err := e.giveBack(ctx, s, fault.Error())
 		return s, errors.Join(fault, err)
 	}
 	clearContext(e.store, store.AttemptDir(head.TurnID, head.Epoch))
-	s, err := e.journal.commit(ctx, append(e.biller.billed(s, head),
+	s, err := e.journal.commit(ctx, append(e.biller.orphanBill(s, head),
 		e.backend.failed(turn.Outage{Kind: state.Obstacle, Reason: fault.Error()}),
 		state.GivenBack{TurnID: head.TurnID, Epoch: head.Epoch, Reason: fault.Error()})...)
 	return s, errors.Join(fault, err)
@@ -222,7 +222,7 @@ func (e *turnEnder) returned(ctx context.Context, s state.State, fault error) (s
 func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) (state.State, error) {
 	head := s.Turn
 	msg, ok := s.Message(head.Key)
-	bill := e.biller.billed(s, head)
+	bill := e.biller.orphanBill(s, head)
 	switch {
 	case head.Submitted != "":
 		return e.closeTurn(ctx, s, turn.Result{Status: turn.Success})
@@ -231,7 +231,7 @@ func (e *turnEnder) giveBack(ctx context.Context, s state.State, reason string) 
 	case ok && msg.Attempts >= e.policy.MaxAttempts:
 		return e.closeTurn(ctx, s, turn.Result{
 			Status: turn.Failed,
-			Reason: fmt.Sprintf("%s, and it was attempt %d of %d", reason, msg.Attempts, e.policy.MaxAttempts),
+			Reason: fmt.Sprintf("%s, and this was attempt %d of %d", reason, msg.Attempts, e.policy.MaxAttempts),
 		})
 	case e.biller.overspent(s, head, bill):
 		return e.closeTurn(ctx, s, turn.Result{Status: turn.Failed, Reason: reason + ", and " + e.biller.turnBudget() + " is used up"})
@@ -251,10 +251,10 @@ func (e *turnEnder) closeTurn(ctx context.Context, s state.State, r turn.Result)
 	m.collect(e.store, s.Collected())
 	dir := e.store.Path(m.dir())
 	if r.Text == "" {
-		r.Text = saidBefore(e.store, m.dir(), s.Turn.Waiting)
+		r.Text = earlierOutput(e.store, m.dir(), s.Turn.Waiting)
 	}
 	if !m.head.Pulled {
-		r.Bill = e.deliverer.biller.replayed(dir)
+		r.Bill = e.deliverer.biller.replayBill(dir)
 	}
 	if list, notes, err := turn.ListOutput(dir); err == nil {
 		r.Output, r.Notes = list, append(r.Notes, notes...)

@@ -29,20 +29,20 @@ type turnMessage struct {
 	msg  state.Message
 	raw  []byte
 
-	subject     string
-	text        string // the new text, for the prompt
-	full        string // the whole text, quoted history included
-	thread      state.Thread
-	sent        mesh.Message    // the mesh message, if it is one
-	content     message.Content // of a mail
-	came        []files.Listed  // files that came with the message
-	boxFiles    []turn.File     // the same, for the context folder
-	outgoing    []state.FileRef // files that go with its reply
-	reportFiles []turn.File     // files that came with the reports
-	with        []turnMessage   // other messages of the sender that the turn answers, oldest first
-	reports     []prompt.Report // the reports for a resumed turn
-	said        string          // the agent's output before the turn was suspended
-	apart       bool            // its turn has a session of its own, which is not continued
+	subject       string
+	text          string // the new text, for the prompt
+	full          string // the whole text, quoted history included
+	thread        state.Thread
+	sent          mesh.Message       // the mesh message, if it is one
+	content       message.Content    // of a mail
+	fileList      []files.ListedFile // files that came with the message
+	boxFiles      []turn.File        // the same, for the context folder
+	outgoing      []state.FileRef    // files that go with its reply
+	reportFiles   []turn.File        // files that came with the reports
+	others        []turnMessage      // other messages of the sender that the turn answers, oldest first
+	reports       []prompt.Report    // the reports for a resumed turn
+	earlierOutput string             // the agent's output before the turn was suspended
+	ownSession    bool               // its turn has a session of its own, which is not continued
 }
 
 func (m turnMessage) dir() string { return store.AttemptDir(m.head.TurnID, m.head.Epoch) }
@@ -88,10 +88,10 @@ func readMessage(st *store.Store, head state.Head, msg state.Message) (turnMessa
 // the mesh are compared with their sums.
 func (m *turnMessage) receive(st *store.Store, folder, meshFolder string) {
 	if m.msg.Source == state.Mail {
-		m.came, m.boxFiles = files.FromMail(path.Join(folder, files.AttachmentsFolder), m.content.Attachments)
+		m.fileList, m.boxFiles = files.FromMail(path.Join(folder, files.AttachmentsFolder), m.content.Attachments)
 		return
 	}
-	m.came, m.boxFiles = files.Incoming{Store: st}.Received(m.msg.Key, meshFolder, m.sent.Files)
+	m.fileList, m.boxFiles = files.Incoming{Store: st}.Received(m.msg.Key, meshFolder, m.sent.Files)
 }
 
 // The agent's input besides its prompt. These files of the context folder have no other copy,
@@ -131,19 +131,19 @@ func (m turnMessage) context(history, system string) []turn.File {
 	return slices.Concat(list, m.boxFiles, m.reportFiles, m.collectedFiles())
 }
 
-// fenced returns the text of one message in a fence, with the problems of its mail and the list
+// fencedText returns the text of one message in a fence, with the problems of its mail and the list
 // of its files.
-func (m turnMessage) fenced(fences prompt.Fences) string {
+func (m turnMessage) fencedText(fences prompt.Fences) string {
 	text := m.text
 	if n := len(m.content.Problems); n > 0 {
-		told := m.content.Problems[:min(n, maxProblems)]
-		text += "\n\n(Not all of this mail could be read as it was meant: " + strings.Join(told, "; ")
+		problems := m.content.Problems[:min(n, maxProblems)]
+		text += "\n\n(Parts of this mail could not be read as intended: " + strings.Join(problems, "; ")
 		if n > maxProblems {
 			text += fmt.Sprintf("; and %d more", n-maxProblems)
 		}
 		text += ".)"
 	}
-	return fences.Message(text, files.List(m.came))
+	return fences.Message(text, files.List(m.fileList))
 }
 
 // The limits for one message in a prompt: maxProblems problems of its structure and, when it is
@@ -187,7 +187,7 @@ func (m *turnMessage) collect(st *store.Store, all []state.Message) {
 		if id := other.thread.MessageID; id != "" && !slices.Contains(m.thread.References, id) {
 			m.thread.References = append(slices.Clone(m.thread.References), id)
 		}
-		m.with = append(m.with, other)
+		m.others = append(m.others, other)
 	}
 }
 
@@ -197,7 +197,7 @@ func earlierFolder(i int) string { return fmt.Sprintf("earlier/%d", i+1) }
 
 // collectedFiles returns the files of the other messages for the context folder.
 func (m turnMessage) collectedFiles() (list []turn.File) {
-	for i, other := range m.with {
+	for i, other := range m.others {
 		folder := earlierFolder(i) + "/"
 		for _, f := range other.context("", "") {
 			if f.Name == "history.txt" || f.Name == "system.md" {
@@ -215,22 +215,22 @@ func (m turnMessage) collectedFiles() (list []turn.File) {
 // message returns the texts that the turn answers, each in its own fence. If there are several,
 // each has its time and subject.
 func (m turnMessage) message(fences prompt.Fences) string {
-	if len(m.with) == 0 {
-		return m.fenced(fences)
+	if len(m.others) == 0 {
+		return m.fencedText(fences)
 	}
-	parts := []string{fmt.Sprintf("Your one answer is for all of these %d messages, which their sender wrote in a row. The newest is the last. Each of the others is, whole and with its files, in a folder of its own in the context folder: earlier/1, and so on.", len(m.with)+1)}
+	parts := []string{fmt.Sprintf("Give one answer to all of these %d messages, which their sender wrote in a row. The newest is the last. The others are complete, with their files, in subfolders of the context folder: earlier/1, and so on.", len(m.others)+1)}
 	for i, one := range m.all() {
 		head := fmt.Sprintf("%d. Received: %s", i+1, one.msg.At.UTC().Format(time.RFC3339))
 		if one.subject != "" {
 			head += ", subject: " + fences.Line(one.subject)
 		}
-		parts = append(parts, head+"\n"+one.fenced(fences))
+		parts = append(parts, head+"\n"+one.fencedText(fences))
 	}
 	return strings.Join(parts, "\n\n")
 }
 
 // all returns the messages that the turn answers, the oldest first.
-func (m turnMessage) all() []turnMessage { return append(slices.Clone(m.with), m) }
+func (m turnMessage) all() []turnMessage { return append(slices.Clone(m.others), m) }
 
 // allText returns the texts that the turn answers, the oldest first, each with the files
 // that came with it.
@@ -243,9 +243,9 @@ func (m turnMessage) allText() string {
 }
 
 // allFiles returns the files that came with the messages that the turn answers.
-func (m turnMessage) allFiles() (list []files.Listed) {
+func (m turnMessage) allFiles() (list []files.ListedFile) {
 	for _, one := range m.all() {
-		list = append(list, one.came...)
+		list = append(list, one.fileList...)
 	}
 	return list
 }
@@ -272,36 +272,36 @@ func (a *Agent) CollectWait() (time.Duration, error) {
 // within a minute anyway.
 const maxCollectWait = time.Minute
 
-// Attached returns the files and notes of a message. The error wraps store.ErrDamaged if the
+// FilesOf returns the files and notes of a message. The error wraps store.ErrDamaged if the
 // payload is damaged. An attachment of a mail has a path only while the turn of the mail runs:
 // the context folder holds it then. At other times it is in the mail alone.
-func (a *Agent) CameWith(m state.Message) (files.Attached, error) {
+func (a *Agent) FilesOf(m state.Message) (files.Attachments, error) {
 	read, err := readMessage(a.Store, state.Head{}, m)
-	came := filesOfMessage(files.Incoming{Store: a.Store}, read)
+	attached := filesOfMessage(files.Incoming{Store: a.Store}, read)
 	if err != nil || m.Source != state.Mail {
-		return came, err
+		return attached, err
 	}
 	s, err := a.Store.Read()
 	if err != nil {
-		return came, err
+		return attached, err
 	}
 	if folder := attachmentsOf(s, m.Key); folder != "" {
-		for i, f := range came.Files {
+		for i, f := range attached.Files {
 			file := a.Store.Path(path.Join(folder, f.SaveAs))
 			if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
-				came.Files[i].Path = &file
+				attached.Files[i].Path = &file
 			}
 		}
 	}
-	return came, nil
+	return attached, nil
 }
 
 // filesOfMessage returns the files and notes of a message.
-func filesOfMessage(in files.Incoming, m turnMessage) files.Attached {
+func filesOfMessage(in files.Incoming, m turnMessage) files.Attachments {
 	if m.msg.Source == state.Mail {
 		return files.AttachedToMail(m.content)
 	}
-	return files.Attached{Files: append([]files.Received{}, in.Kept(m.msg.Key, m.sent.Files)...), Problems: []string{}}
+	return files.Attachments{Files: append([]files.ReceivedFile{}, in.Kept(m.msg.Key, m.sent.Files)...), Problems: []string{}}
 }
 
 // attachmentsOf returns the folder with the attachments of a mail whose turn runs, or "".
@@ -321,13 +321,13 @@ func attachmentsOf(s state.State, key string) string {
 	return ""
 }
 
-// CameWithQuarantined returns the files and notes of a message in quarantine. It returns no
+// FilesOfQuarantined returns the files and notes of a message in quarantine. It returns no
 // files for a damaged message.
-func (a *Agent) CameWithQuarantined(item quarantine.Item) files.Attached {
+func (a *Agent) FilesOfQuarantined(item quarantine.Item) files.Attachments {
 	if item.Source == state.Mail {
 		if raw, err := a.Store.ReadSummed(item.Payload, item.Sum); err == nil {
 			return files.AttachedToMail(contentOf(a.Store, raw))
 		}
 	}
-	return files.Attached{Files: files.Quarantined{Store: a.Store}.Received(item), Problems: []string{}}
+	return files.Attachments{Files: files.QuarantinedFiles{Store: a.Store}.Received(item), Problems: []string{}}
 }

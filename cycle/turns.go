@@ -103,7 +103,7 @@ type watchdog struct {
 // runner, and turn.lock is free, watch reaps the turn and holds turn.lock while
 // it does (docs/design.md, "The watchdog").
 func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
-	if !owned(s.Turn) && !stoppedWhileSuspended(s.Turn) && !s.Turn.Lingering() {
+	if !needsRunner(s.Turn) && !stoppedWhileSuspended(s.Turn) && !s.Turn.Lingering() {
 		return s, nil
 	}
 	lock, err := d.store.TryLock(store.TurnLock)
@@ -114,8 +114,8 @@ func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error
 	return d.reap(ctx)
 }
 
-// owned reports whether the turn should have a living runner.
-func owned(h state.Head) bool {
+// needsRunner reports whether the turn should have a living runner.
+func needsRunner(h state.Head) bool {
 	return h.Status == state.HeadDispatched || h.Status == state.HeadRunning
 }
 
@@ -137,11 +137,11 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 		if err != nil {
 			return s, err
 		}
-		d.logf("watchdog: turn %s (epoch %d), which was answered: %s", head.TurnID, head.Epoch, reason)
-		return d.ender.left(ctx, head, reason)
+		d.logf("watchdog: turn %s (epoch %d, answered): %s", head.TurnID, head.Epoch, reason)
+		return d.ender.orphanExited(ctx, head, reason)
 	case stoppedWhileSuspended(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
-	case !owned(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
+	case !needsRunner(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
 		return s, nil
 	}
 	reason, err := d.endOrphan(ctx, head)
@@ -159,7 +159,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 // endOrphan ends the remaining processes of a dead runner's agent, and describes them in words.
 func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, error) {
 	if head.Pulled {
-		return "it was taken by `inbox next` and not done", nil
+		return "it was taken by `inbox next`, but not ended by `inbox done` in time", nil
 	}
 	dir := d.store.Path(store.AttemptDir(head.TurnID, head.Epoch))
 	held, _, err := turn.Probe(dir)

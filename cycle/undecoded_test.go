@@ -12,12 +12,12 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWhatIsNoMessageIsSetAside puts what cannot be decoded in front of a message of a
+// TestUndecodableMessageIsQuarantined puts what cannot be decoded in front of a message of a
 // peer. The message gets its turn. The rest lies in quarantine with its bytes, is noted
 // once, is acknowledged if it has an id, and cannot come in.
-func TestWhatIsNoMessageIsSetAside(t *testing.T) {
+func TestUndecodableMessageIsQuarantined(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	const numbered, nameless = `{"id":"odd.1","from":"` + peer + `","message":7}`, `{"from":"` + peer + `","hops":"x"}`
 	good := fmt.Sprintf(`{"id":"good.1","from":%q,"message":"hello","proven":true}`, peer)
 	shown := []string{numbered, nameless, `null`, good}
@@ -49,7 +49,7 @@ func TestWhatIsNoMessageIsSetAside(t *testing.T) {
 		if i.Gate != "form" {
 			t.Errorf("%+v", i)
 		}
-		if _, err := h.agent.Release(t.Context(), i.Key); err == nil || !strings.Contains(err.Error(), "not a message of the mesh") {
+		if _, err := h.agent.Release(t.Context(), i.Key); err == nil || !strings.Contains(err.Error(), "not a mesh message") {
 			t.Errorf("release %s: %v", i.Key, err)
 		}
 	}

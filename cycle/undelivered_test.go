@@ -13,8 +13,8 @@ import (
 )
 
 // refusedReply makes a reply that is refused for good, while everything else passes.
-func refusedReply(t *testing.T) *house {
-	h := newAwakeHouse(t)
+func refusedReply(t *testing.T) *fixture {
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.refusesContent("reply", 554, "content rejected")
 	h.receive(letter{id: "<one@example.com>", body: "the secret of the red door"})
@@ -23,7 +23,7 @@ func refusedReply(t *testing.T) *house {
 }
 
 // What was refused for good is kept, and told by mail without what it says.
-func TestWhatWasRefusedForGoodIsKeptAndTold(t *testing.T) {
+func TestPermanentRefusalIsKeptAndReported(t *testing.T) {
 	t.Parallel()
 	h := refusedReply(t)
 	h.wantSent("notice")
@@ -50,7 +50,7 @@ func TestWhatWasRefusedForGoodIsKeptAndTold(t *testing.T) {
 // go round.
 func TestARefusedNoticeWaitsForAMailThatGoesThrough(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack, h.agent.Policy.HasMesh, h.agent.Mesh = false, false, nil
 	h.refuses(550, "not now")
 	h.receive(letter{id: "<one@example.com>"})
@@ -124,9 +124,9 @@ func TestDropRemovesTheBytes(t *testing.T) {
 }
 
 // What is being sent cannot be dropped.
-func TestDropRefusesWhatIsBeingSent(t *testing.T) {
+func TestDropRefusesRowBeingSent(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	var dropped error
 	during := func(net.Conn, []byte) error {
@@ -165,12 +165,12 @@ func TestThePrunerSparesWhatWasGivenUp(t *testing.T) {
 
 // A peer that is asked to tell learns no subject and no path.
 func TestAPeerThatIsAskedLearnsNoSubject(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.refuses(550, "no such user")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	got := h.gotOf(mesh.KindRelay)
+	got := h.peerItems(mesh.KindRelay)
 	if len(got) != 1 || strings.Contains(got[0].Text, "hello") || strings.Contains(got[0].Text, h.agent.Store.Dir) {
 		t.Errorf("relays: %+v", got)
 	}

@@ -20,7 +20,7 @@ import (
 )
 
 // refuses answers every recipient with this code.
-func (h *house) refuses(code int, text string) {
+func (h *fixture) refuses(code int, text string) {
 	refuse := func(string) error {
 		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
 	}
@@ -28,7 +28,7 @@ func (h *house) refuses(code int, text string) {
 }
 
 // refusesContent answers the final dot of mails of one kind with this code.
-func (h *house) refusesContent(kind string, code int, text string) {
+func (h *fixture) refusesContent(kind string, code int, text string) {
 	refuse := func(_ net.Conn, raw []byte) error {
 		if kindOf(messageID(raw)) != kind {
 			return nil
@@ -38,7 +38,7 @@ func (h *house) refusesContent(kind string, code int, text string) {
 	h.onData.Store(&refuse)
 }
 
-func (h *house) status() view.Status {
+func (h *fixture) status() view.Status {
 	h.t.Helper()
 	s, err := h.agent.View().Status()
 	check(h.t, err)
@@ -56,7 +56,7 @@ func sendingFailure(r cycle.Report) string {
 }
 
 // wantLogged fails unless the log has these words.
-func (h *house) wantLogged(word string) {
+func (h *fixture) wantLogged(word string) {
 	h.t.Helper()
 	log, err := os.ReadFile(h.agent.Store.Path("log"))
 	check(h.t, err)
@@ -67,21 +67,21 @@ func (h *house) wantLogged(word string) {
 
 // A submission server that is down, silent or answers 4xx is told in the report, the
 // log and the status, until a mail goes through.
-func TestAServerThatTakesNoMailIsTold(t *testing.T) {
+func TestSendingOutageIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		breaks func(*testing.T, *house)
+		breaks func(*testing.T, *fixture)
 		reason string
 	}{
-		"down":   {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t) }, "refused"},
-		"silent": {func(t *testing.T, h *house) { h.agent.Mail.SMTP.Addr = deaf(t) }, "greet: timed out"},
-		"4xx":    {func(_ *testing.T, h *house) { h.refuses(451, "4.3.0 queue full") }, "451"},
-		"4xx after the dot": {func(_ *testing.T, h *house) {
+		"down":   {func(t *testing.T, h *fixture) { h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t) }, "refused"},
+		"silent": {func(t *testing.T, h *fixture) { h.agent.Mail.SMTP.Addr = silentServer(t) }, "greet: timed out"},
+		"4xx":    {func(_ *testing.T, h *fixture) { h.refuses(451, "4.3.0 queue full") }, "451"},
+		"4xx after the dot": {func(_ *testing.T, h *fixture) {
 			h.refusesContent("ack", 452, "disk full")
 		}, "452"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Mail.SMTP.Timeout = 300 * time.Millisecond
 			real := h.agent.Mail.SMTP
 			c.breaks(t, h)
@@ -114,7 +114,7 @@ func TestAServerThatTakesNoMailIsTold(t *testing.T) {
 
 // What one recipient's mailbox cannot take names the mail, and is not the server's.
 func TestOneRecipientsRefusalNamesTheMail(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
@@ -136,8 +136,8 @@ func TestOneRecipientsRefusalNamesTheMail(t *testing.T) {
 }
 
 // A login that is denied has its own place.
-func TestADeniedLoginIsNoServerThatIsDown(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestDeniedLoginIsNotAnOutage(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.agent.Mail.SMTP.Secret = fixedSecret("wrong")
 	check(t, h.agent.Ring("test", ""))
 	r := h.poll()
@@ -148,8 +148,8 @@ func TestADeniedLoginIsNoServerThatIsDown(t *testing.T) {
 
 // After a connect that failed the other mails wait: each connect may take its whole
 // time limit.
-func TestOneConnectAPerform(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestPerformConnectsOnce(t *testing.T) {
+	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
@@ -179,8 +179,8 @@ func TestOneConnectAPerform(t *testing.T) {
 }
 
 // A mesh that takes nothing is a source that failed, too.
-func TestAMeshThatTakesNothingIsTold(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestMeshSendFailureIsReported(t *testing.T) {
+	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
 	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
@@ -198,7 +198,7 @@ func TestAMeshThatTakesNothingIsTold(t *testing.T) {
 
 // What a command or a turn tries to send outside of a poll, and cannot, is in the log.
 func TestAFlushThatFailsIsLogged(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -210,9 +210,9 @@ func TestAFlushThatFailsIsLogged(t *testing.T) {
 }
 
 // A lingering poll tells what failed later, as its first poll does.
-func TestALingeringPollTellsWhatFailed(t *testing.T) {
+func TestLingeringPollReportsFailures(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mesh, h.agent.Turn, h.agent.Policy.Turns = nil, nil, false
 	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
 	observed := make(chan struct{}, 99)
@@ -235,8 +235,8 @@ func TestALingeringPollTellsWhatFailed(t *testing.T) {
 }
 
 // A poll that is stopped while it commits a failed send tells of the failure.
-func TestAPollStoppedAfterAFailedSendTellsOfIt(t *testing.T) {
-	h := newAwakeHouse(t)
+func TestStoppedPollReportsFailedSend(t *testing.T) {
+	h := newAwakeFixture(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var tried atomic.Bool
 	refuse := func(string) error { tried.Store(true); return &smtp.SMTPError{Code: 451, Message: "later"} }
@@ -257,7 +257,7 @@ func TestAPollStoppedAfterAFailedSendTellsOfIt(t *testing.T) {
 
 // A person who polls does not wait for a pause to end.
 func TestAPollByHandTriesAtOnce(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
@@ -273,7 +273,7 @@ func TestAPollByHandTriesAtOnce(t *testing.T) {
 // overtaken is not sent late.
 func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
 	t.Parallel()
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -281,7 +281,7 @@ func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
 		h.pollAfter(time.Minute)
 	}
 	h.wantPhase(state.PREP)
-	if got := h.installed(); got != "*/1 * * * *" {
+	if got := h.crontabFields(); got != "*/1 * * * *" {
 		t.Errorf("the line is %q", got)
 	}
 	h.onRcpt.Store(nil)
@@ -296,7 +296,7 @@ func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
 }
 
 // wantOvertaken fails unless the history has a row of this kind as overtaken.
-func (h *house) wantOvertaken(prefix string) {
+func (h *fixture) wantOvertaken(prefix string) {
 	h.t.Helper()
 	lines := h.lines(state.LineDelivery)
 	if !slices.ContainsFunc(lines, func(l state.Line) bool { return l.What == "overtaken" && strings.HasPrefix(l.ID, prefix) }) {
@@ -306,7 +306,7 @@ func (h *house) wantOvertaken(prefix string) {
 
 // An answer that cannot be delivered keeps the agent awake for an hour and its timer.
 func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -321,21 +321,21 @@ func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
 
 // An agent that was sent to IDLE goes on trying each minute.
 func TestAnOwedAnswerInIDLE(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	_, err := h.agent.Order(t.Context(), state.IDLE, "", false)
 	check(t, err)
 	h.poll()
-	if got := h.installed(); got != "*/1 * * * *" {
+	if got := h.crontabFields(); got != "*/1 * * * *" {
 		t.Errorf("the line is %q", got)
 	}
 	h.onRcpt.Store(nil)
 	h.pollAfter(time.Minute)
 	h.wantSent("reply")
 	h.poll()
-	if got := h.installed(); got != "*/30 * * * *" {
+	if got := h.crontabFields(); got != "*/30 * * * *" {
 		t.Errorf("the line is %q", got)
 	}
 }

@@ -79,7 +79,7 @@ func TestWhyWaits(t *testing.T) {
 		}, view.WaitPoll, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			s := h.state()
 			s.Inbox = []state.Message{{Key: "cli:1", Source: state.CLI, From: "me", Operator: true, Status: state.Queued}}
 			test.how(&s, h.agent)

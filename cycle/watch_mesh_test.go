@@ -20,7 +20,7 @@ import (
 // What the gate rejects makes a watcher ask for a poll once a minute at most,
 // however often it rings. What passes the gate does at once.
 func TestStrangersDoNotMakeAWatcherPoll(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	const looks = 60
 	var asked, polls atomic.Int32
@@ -77,7 +77,7 @@ func TestStrangersDoNotMakeAWatcherPoll(t *testing.T) {
 
 // A GO is news to a watcher also if it has not looked since the HALT was heeded.
 func TestGoIsNewsRightAfterHalt(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	var halted atomic.Bool
 	halted.Store(true)
 	shown := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -30,9 +30,9 @@ fi
 echo "answer of epoch $AGENTSTATELOOP_EPOCH"
 `
 
-// lingerer gives the house a lingering agent. up waits until its first attempt
+// lingerer gives the fixture a lingering agent. up waits until its first attempt
 // works; goOn lets that attempt end.
-func (h *house) lingerer() (up, goOn func()) {
+func (h *fixture) lingerer() (up, goOn func()) {
 	h.t.Helper()
 	h.script(lingering)
 	for _, name := range []string{"up", "go"} {
@@ -50,7 +50,7 @@ func (h *house) lingerer() (up, goOn func()) {
 	}
 	goOn = func() {
 		h.t.Helper()
-		h.letGoOn(filepath.Join(h.blueprint.Dir, "go"))
+		h.resumeAgent(filepath.Join(h.blueprint.Dir, "go"))
 	}
 	return up, goOn
 }
@@ -59,7 +59,7 @@ func (h *house) lingerer() (up, goOn func()) {
 // agent before it lets the message run again, under a higher epoch, with a
 // note.
 func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
 	runner := h.poller(h.blueprintFile(), "poll")
@@ -94,7 +94,7 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 
 // reapUnder takes the turn away from its living runner, as a watchdog does that
 // takes the runner to be dead.
-func (h *house) reapUnder() {
+func (h *fixture) reapUnder() {
 	h.t.Helper()
 	head := h.state().Turn
 	other := h.blueprint.agent(h.clock.Now)
@@ -111,7 +111,7 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.agent.Turn.Timeout = time.Hour
 			up, goOn := h.lingerer()
 			h.receive(letter{id: "<one@example.com>"})
@@ -145,7 +145,7 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 
 // After the last attempt the turn is closed with what there is, and answered.
 func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
 }
 
 // startAndDie is a runner that claims a message and is gone.
-func (h *house) startAndDie() {
+func (h *fixture) startAndDie() {
 	h.t.Helper()
 	other := h.blueprint.agent(h.clock.Now)
 	for _, next := range []func(state.Head) state.Event{
@@ -190,7 +190,7 @@ func (h *house) startAndDie() {
 // Of what is lost on the disk a mail is had again from the mailbox, and a message of
 // the mesh is answered with that fact.
 func TestAPayloadThatIsGone(t *testing.T) {
-	h := newAwakeHouse(t)
+	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.post(meshMessage("q1"))
 	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
@@ -211,14 +211,14 @@ func TestAPayloadThatIsGone(t *testing.T) {
 
 // An agent that has put something in the way of its own lock cannot stop the
 // cycles after it (docs/design.md, "Promises" 6).
-func TestALockThatCannotBeLookedAtHaltsNothing(t *testing.T) {
+func TestUnreadableAgentLock(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(alive string) error{
 		"a link":   func(alive string) error { return os.Symlink("/nonexistent", alive) },
 		"a folder": func(alive string) error { return os.Mkdir(alive, 0o700) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeHouse(t)
+			h := newAwakeFixture(t)
 			h.receive(letter{id: "<one@example.com>"})
 			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
 			check(t, err)

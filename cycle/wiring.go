@@ -31,7 +31,7 @@ func (a *Agent) heartbeats() heartbeats {
 	return heartbeats{core: a.core(), monitor: a.Heartbeat, turnFailed: &a.turnFailed}
 }
 func (a *Agent) clockPrompts() *clockPrompts {
-	return &clockPrompts{committer: a.committer(), all: a.Prompted, standIn: a.AskPrompt, detacher: a.detacher(), flusher: a.flusher()}
+	return &clockPrompts{committer: a.committer(), all: a.ClockPrompts, standIn: a.AskPrompt, detacher: a.detacher(), flusher: a.flusher()}
 }
 func (a *Agent) crontab() *crontab {
 	return &crontab{core: a.core(), config: a.Config, schedule: a.Schedule}
@@ -64,7 +64,9 @@ func (a *Agent) turnEnder(b backend) *turnEnder {
 
 // The parts that run turns.
 
-func (a *Agent) watchdog() *watchdog { return &watchdog{core: a.core(), ender: a.turnEnder(a.usual())} }
+func (a *Agent) watchdog() *watchdog {
+	return &watchdog{core: a.core(), ender: a.turnEnder(a.mainBackend())}
+}
 func (a *Agent) summaryMaker(b backend) *summaryMaker {
 	return &summaryMaker{
 		core: a.core(), turn: b.turn, summary: a.Summary, rights: b.rights, launcher: a.launcher(), prompter: a.prompter(b),
@@ -78,7 +80,7 @@ func (a *Agent) compactor(b backend) *compactor {
 	}
 }
 func (a *Agent) granter(b backend) granter {
-	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds, prompts: a.Prompted}
+	return granter{turn: b.turn, store: a.Store, rights: b.rights, kinds: b.kinds, prompts: a.ClockPrompts}
 }
 func (a *Agent) attempter(b backend) *attempter {
 	return &attempter{
@@ -92,7 +94,7 @@ func (a *Agent) ackTimer() *ackTimer {
 }
 func (a *Agent) runner() *runner {
 	return &runner{
-		committer: a.committer(), turn: a.Turn, watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(a.usual()),
+		committer: a.committer(), turn: a.Turn, watchdog: a.watchdog(), guard: a.payloadGuard(), compactor: a.compactor(a.mainBackend()),
 		attempts: attempters(a), flusher: a.flusher(), acks: a.ackTimer(),
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"agentstateloop/state"
 )
 
-// withholdingHouse returns a house whose mailbox is on a scripted server.
-func withholdingHouse(t *testing.T) (*house, *mailtest.Scripted) {
-	h := newHouse(t)
+// newWithholdingFixture returns a fixture whose mailbox is on a scripted server.
+func newWithholdingFixture(t *testing.T) (*fixture, *mailtest.Scripted) {
+	h := newFixture(t)
 	server := mailtest.StartScripted(t)
 	h.agent.Mail.Mailbox.Addr = server.Addr
 	server.Put(string(letter{subject: "of nobody"}.raw()), h.clock.Now())
@@ -35,7 +35,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			h, server := withholdingHouse(t)
+			h, server := newWithholdingFixture(t)
 			r, people := rand.New(rand.NewPCG(seed, 1)), rand.New(rand.NewPCG(seed, 2)) // the server's, and ours
 			faults := []string{mailtest.Nothing, mailtest.HangUp, "* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)", "* 1 FETCH (UID %d BODY[] NIL)"}
 			server.Do(func(s *mailtest.Scripted) {
@@ -111,7 +111,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 // after a recovery does the same.
 func TestTheSweepOfTheDay(t *testing.T) {
 	t.Parallel()
-	h, server := withholdingHouse(t)
+	h, server := newWithholdingFixture(t)
 	h.agent.Policy.Location = time.FixedZone("east", 9*3600)
 	h.pollAfter(time.Minute)
 	miss := func(id string) {
@@ -161,7 +161,7 @@ func TestTheSweepOfTheDay(t *testing.T) {
 // TestSilenceIsNotObservedWhileUIDsWait checks that the agent does not go quiet while
 // an answer of the server has not shown what may be the operator's mail.
 func TestSilenceIsNotObservedWhileUIDsWait(t *testing.T) {
-	h, server := withholdingHouse(t)
+	h, server := newWithholdingFixture(t)
 	server.Put(string(letter{id: "<one@example.com>"}.raw()), h.clock.Now())
 	h.pollAfter(time.Minute)
 	h.wantPhase(state.PREP)

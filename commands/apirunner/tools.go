@@ -221,7 +221,7 @@ func (b toolbox) effects(folders react.Folders) react.Effects {
 }
 
 // openFiles opens the files that a model names. The caller closes them.
-func openFiles(folders react.Folders, names []string) (list []files.Opened, closeAll func(), err error) {
+func openFiles(folders react.Folders, names []string) (list []files.OpenFile, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
 		for _, f := range opened {
@@ -238,7 +238,7 @@ func openFiles(folders react.Folders, names []string) (list []files.Opened, clos
 			return nil, nil, err
 		}
 		opened = append(opened, f)
-		list = append(list, files.Opened{Name: filepath.Base(name), Body: f})
+		list = append(list, files.OpenFile{Name: filepath.Base(name), Body: f})
 	}
 	return list, closeAll, nil
 }

@@ -75,7 +75,7 @@ func TestPrompts(t *testing.T) {
 	if next := first.Next(time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), nil); !next.Equal(time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)) {
 		t.Errorf("the next time is %v", next)
 	}
-	m, n := a.Prompted[0], a.Prompted[1]
+	m, n := a.ClockPrompts[0], a.ClockPrompts[1]
 	if !strings.HasSuffix(m.File, "/m.md") || m.Kind != state.KindSaid || !strings.HasSuffix(m.If.Command[0], "/changed.sh") || m.If.Command[1] != "x" || n.Kind != state.KindAlways || n.If != nil {
 		t.Errorf("prompts %+v, %+v", m, n)
 	}

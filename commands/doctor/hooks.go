@@ -105,7 +105,7 @@ type promptsCheck struct {
 
 func (c promptsCheck) run(context.Context) []Finding {
 	var found []Finding
-	for i, p := range c.agent.Prompted {
+	for i, p := range c.agent.ClockPrompts {
 		name := "prompt." + p.Name
 		for _, row := range c.state.Prompts {
 			if row.Name == p.Name && row.Fails != "" {

@@ -21,14 +21,14 @@ type InboxStatus struct {
 }
 
 // Of returns the status of a row.
-func (i InboxStatus) Of(row view.Listed) string {
+func (i InboxStatus) Of(row view.InboxRow) string {
 	switch row.Status {
-	case view.ListedFetching:
+	case view.RowFetching:
 		return "large, is being fetched"
-	case view.ListedFailing:
+	case view.RowFailing:
 		return fmt.Sprintf("cannot be fetched, %s, again at %s%s",
 			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), because(OneLine(row.Reason)))
-	case view.ListedQuarantined:
+	case view.RowQuarantined:
 		return "quarantined by gate " + OneLine(row.Gate) + because(OneLine(row.Reason))
 	}
 	return i.ofMessage(*row.Message)
@@ -137,12 +137,12 @@ func answers(n int) string {
 }
 
 // InboxSender returns the sender of a row, and notes if the name is not proved.
-func InboxSender(row view.Listed) string {
+func InboxSender(row view.InboxRow) string {
 	from := plain.Line(row.From)
 	switch {
-	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
+	case row.Status == view.RowFetching || row.Status == view.RowFailing:
 		return ""
-	case row.Status == view.ListedQuarantined:
+	case row.Status == view.RowQuarantined:
 		return cmp.Or(from, "nobody") + " (not proved)"
 	case row.Source == state.Self:
 		return "the agent itself"
@@ -159,11 +159,11 @@ func InboxSender(row view.Listed) string {
 }
 
 // InboxSubject returns the subject column of a list.
-func InboxSubject(row view.Listed) string {
+func InboxSubject(row view.InboxRow) string {
 	switch {
 	case row.Damage != nil:
 		return "(" + plain.Line(*row.Damage) + ")"
-	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
+	case row.Status == view.RowFetching || row.Status == view.RowFailing:
 		return plain.Line(row.Key)
 	case row.Subject == "" && row.Payload != nil:
 		return "(no subject)"
@@ -172,7 +172,7 @@ func InboxSubject(row view.Listed) string {
 }
 
 // InboxFiles returns the files column of a list: one name, or a count.
-func InboxFiles(row view.Listed) string {
+func InboxFiles(row view.InboxRow) string {
 	switch len(row.Files) {
 	case 0:
 		return ""
@@ -199,7 +199,7 @@ func OneLine(text *string) string {
 }
 
 // InboxNumber returns the number of a row, or its key if it has no number.
-func InboxNumber(row view.Listed) string {
+func InboxNumber(row view.InboxRow) string {
 	if row.Number == nil {
 		return plain.Line(row.Key)
 	}

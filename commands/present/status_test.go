@@ -39,7 +39,7 @@ func TestStatusText(t *testing.T) {
 				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
 			}},
 			Outbox: view.StatusOutbox{Waiting: 3, Undeliverable: 1, Holds: []view.StatusHold{
-				{Why: state.HoldDown, Text: "the mail server cannot be used", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
+				{Why: state.HoldDown, Text: "the mail server is unavailable", Count: 2, NextTry: in(time.Minute)}, {Why: state.HoldPoll, Text: "the next poll sends it", Count: 1},
 			}},
 			Lost: []view.StatusLost{
 				{ID: "reply.t1", To: "op@example.com", At: now.Add(-time.Hour), Reason: "550"},

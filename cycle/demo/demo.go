@@ -49,7 +49,7 @@ var ErrDeviates = errors.New("the agent deviated from its story")
 func Run(ctx context.Context, out io.Writer, self, runner string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the demo: %w", err)
+		return fmt.Errorf("create a folder for the demo: %w", err)
 	}
 	defer osfile.RemoveAll(dir)
 	s, err := newStage(dir, self, runner, out)
@@ -250,7 +250,7 @@ const cutLine = 48
 // showEmpty prints the number of empty polls, if there were any.
 func (s *stage) showEmpty() {
 	if s.empty > 0 {
-		fmt.Fprintf(s.out, "    ...  %s     polls that found nothing: %d\n", s.where(), s.empty)
+		fmt.Fprintf(s.out, "    ...  %s     polls without news: %d\n", s.where(), s.empty)
 		s.empty = 0
 	}
 }
@@ -269,7 +269,7 @@ func (s *stage) showPoll(r cycle.Report) error {
 	s.showEmpty() // the empty polls belong to the earlier phase
 	s.phase = r.After
 	if r.Before != r.After {
-		s.event(between, "a poll takes the agent from %s to %s", r.Before, r.After)
+		s.event(between, "a poll moves the agent from %s to %s", r.Before, r.After)
 	}
 	for _, text := range s.sent() {
 		s.mailed = append(s.mailed, text)

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 }
 
 // The demo plays to its end. Run fails at the first deviation.
-func TestTheStoryIsTrue(t *testing.T) {
+func TestDemo(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	if err := Run(t.Context(), &out, self(t), turn.Exec); err != nil {

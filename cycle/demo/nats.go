@@ -31,7 +31,7 @@ import (
 func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
 	dir, err := os.MkdirTemp("", "agentstateloop-demo-")
 	if err != nil {
-		return fmt.Errorf("make a folder for the demo: %w", err)
+		return fmt.Errorf("create a folder for the demo: %w", err)
 	}
 	defer osfile.RemoveAll(dir)
 	p := &pair{timeline: &timeline{out: out, now: morning(time.Now().UTC().AddDate(0, 0, -1))}}
@@ -143,9 +143,9 @@ inside() { sed -n "/^<$1 /,/^<\/$1 /p" prompt | sed '1d;$d' | head -n 1; }
 text=$(inside message)
 report=$(inside report)
 case "$text:$report" in
-'Which commit is live?:') echo 'which commit is live?' >ask; echo 'I ask.' ;;
+'Which commit is live?:') echo 'which commit is live?' >ask; echo 'I have asked.' ;;
 'Which commit is live?:'*) echo "dorlange3120 says: $report" ;;
-'Say that we deploy at noon.:'*) echo 'we deploy at noon' >send; echo 'It will be told.' ;;
+'Say that we deploy at noon.:'*) echo 'we deploy at noon' >send; echo 'I have passed it on.' ;;
 'which commit is live?:'*) echo 'It is 4f22127.' ;;
 *) echo "You wrote \"$text\". Consider it done." ;;
 esac

@@ -59,9 +59,9 @@ func haveEnded(t *testing.T, file string, want int) {
 	}
 }
 
-// TestTheStoryOverNATSIsTrue checks that the story plays to its end, and that its servers
+// TestDemoOverNATS checks that the story plays to its end, and that its servers
 // end with it.
-func TestTheStoryOverNATSIsTrue(t *testing.T) {
+func TestDemoOverNATS(t *testing.T) {
 	t.Parallel()
 	program, pids := noted(t, "exec "+fleettest.Program(t)+` "$@"`)
 	var out bytes.Buffer
@@ -92,7 +92,7 @@ func TestTheServerEndsWithAnInterruptedDemo(t *testing.T) {
 	program, pids := noted(t, "exec "+fleettest.Program(t)+` "$@"`)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	err := RunNATS(ctx, stopsAt{"it hears the doorbell", stop}, self(t), program)
+	err := RunNATS(ctx, stopsAt{"it waits for the doorbell", stop}, self(t), program)
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the error is %v", err)
 	}

@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Received is a file that came with a message, or goes with one.
-type Received struct {
+// ReceivedFile is a file that came with a message, or goes with one.
+type ReceivedFile struct {
 	Name    string  `json:"name"`    // ours, attachment-1.csv; on the mesh the sender's if it is safe
 	Title   string  `json:"title"`   // the name that the sender gave it, or ""
 	Type    string  `json:"type"`    // the media type that the sender declared
@@ -27,35 +27,35 @@ type Received struct {
 }
 
 // Line formats a file as one line, as a prompt lists it, but without its place.
-func (f Received) Line() string {
-	return Listed{Name: f.Name, title: f.Title, kind: f.Type, size: f.Size, missing: f.Missing}.Line()
+func (f ReceivedFile) Line() string {
+	return ListedFile{Name: f.Name, title: f.Title, kind: f.Type, size: f.Size, missing: f.Missing}.Line()
 }
 
-// Attached lists the files and the notes that came with the text of a message.
-type Attached struct {
-	Files    []Received // never nil
-	Problems []string   // problems of a mail's structure; never nil
-	LeftOut  string     // a note about the lines of a mail that only full.txt has, or ""
-	Instead  string     // the note that replaces the text of a mail without text of its own, or ""
+// Attachments lists the files and the notes that came with the text of a message.
+type Attachments struct {
+	Files    []ReceivedFile // never nil
+	Problems []string       // problems of a mail's structure; never nil
+	LeftOut  string         // a note about the lines of a mail that only full.txt has, or ""
+	Instead  string         // the note that replaces the text of a mail without text of its own, or ""
 }
 
 // AttachedToMail returns the files and notes of a mail.
-func AttachedToMail(content message.Content) Attached {
-	came := Attached{Files: []Received{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Placeholder()}
+func AttachedToMail(content message.Content) Attachments {
+	attached := Attachments{Files: []ReceivedFile{}, Problems: append([]string{}, content.Problems...), LeftOut: content.Left.String(), Instead: content.Placeholder()}
 	listed, _ := FromMail("", content.Attachments)
 	for i, l := range listed {
 		data := content.Attachments[i].Data
-		came.Files = append(came.Files, Received{
+		attached.Files = append(attached.Files, ReceivedFile{
 			Name: l.Name, Title: l.title, Type: l.kind, Size: l.size, SaveAs: l.place,
 			open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 		})
 	}
-	return came
+	return attached
 }
 
 // InStore gives a file its path in the state directory, where it is kept under the name at. A
 // missing file stays as it is.
-func InStore(st *store.Store, f Received, at string) Received {
+func InStore(st *store.Store, f ReceivedFile, at string) ReceivedFile {
 	if f.Missing != "" {
 		return f
 	}
@@ -66,13 +66,13 @@ func InStore(st *store.Store, f Received, at string) Received {
 }
 
 // ErrExists means that a file was not saved, because another one has its name.
-var ErrExists = errors.New("it is there already, and nothing is overwritten")
+var ErrExists = errors.New("it already exists, and is not overwritten")
 
 // Save writes the files into a folder, each under its sender's name if that is safe, and sets
 // their paths. It makes the folder if necessary. It overwrites no file and follows no link in
 // the folder: if one of the names is taken, it writes no files, and the error wraps
 // ErrExists. It leaves out missing files.
-func (c *Attached) Save(dir string) error {
+func (c *Attachments) Save(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (c *Attached) Save(dir string) error {
 }
 
 // saveIn writes a new file. It removes a file that could not be written whole.
-func (f Received) saveIn(root *os.Root) error {
+func (f ReceivedFile) saveIn(root *os.Root) error {
 	from, err := f.open()
 	if err != nil {
 		return err

@@ -87,8 +87,8 @@ func isGone(err error) bool {
 
 // FetchOne keeps one file, unless an earlier try has kept it.
 func (d Downloader) FetchOne(ctx context.Context, name, from string, f mesh.File) error {
-	if kept, err := d.Store.OpenSummed(name, f.SHA256, f.Size); err == nil {
-		return kept.Close()
+	if file, err := d.Store.OpenSummed(name, f.SHA256, f.Size); err == nil {
+		return file.Close()
 	}
 	left := d.Until.Sub(d.Now())
 	if left <= 0 {
@@ -125,15 +125,15 @@ func (d Downloader) waits(m mesh.Message) (bool, error) {
 
 // Received puts the files of a message or a report into a subfolder of the context folder, and
 // lists them. It lists a damaged file as missing. The bodies are read when they are copied.
-func (fs Incoming) Received(key, folder string, files []mesh.File) (listed []Listed, box []turn.File) {
+func (fs Incoming) Received(key, folder string, files []mesh.File) (listed []ListedFile, box []turn.File) {
 	names := meshNames(files)
 	for i, f := range files {
-		l := Listed{Name: names[i], title: f.Name, kind: f.Type, size: f.Size, missing: f.Missing}
+		l := ListedFile{Name: names[i], title: f.Name, kind: f.Type, size: f.Size, missing: f.Missing}
 		if l.missing == "" {
 			name := NameOf(key, i)
 			if l.missing = fs.damage(name, f); l.missing == "" {
 				l.place = path.Join(folder, l.Name)
-				box = append(box, turn.File{Name: l.place, Body: &lateReader{open: func() (io.ReadCloser, error) { return fs.Store.Open(name) }}})
+				box = append(box, turn.File{Name: l.place, Body: &lazyReader{open: func() (io.ReadCloser, error) { return fs.Store.Open(name) }}})
 			}
 		}
 		listed = append(listed, l)
@@ -149,7 +149,7 @@ func (fs Incoming) damage(name string, f mesh.File) string {
 	file, err := fs.Store.OpenSummed(name, f.SHA256, f.Size)
 	switch {
 	case errors.Is(err, store.ErrDamaged):
-		return "it is damaged since it came"
+		return "it was damaged after it arrived"
 	case err != nil:
 		return "it cannot be read now: " + plain.Brief(err.Error())
 	}
@@ -157,13 +157,13 @@ func (fs Incoming) damage(name string, f mesh.File) string {
 	return ""
 }
 
-// lateReader opens a file when it is first read, and closes it at its end.
-type lateReader struct {
+// lazyReader opens a file when it is first read, and closes it at its end.
+type lazyReader struct {
 	open func() (io.ReadCloser, error)
 	file io.ReadCloser
 }
 
-func (l *lateReader) Read(p []byte) (n int, err error) {
+func (l *lazyReader) Read(p []byte) (n int, err error) {
 	if l.file == nil {
 		if l.file, err = l.open(); err != nil {
 			return 0, err
@@ -177,10 +177,10 @@ func (l *lateReader) Read(p []byte) (n int, err error) {
 }
 
 // Kept returns the files that came with the message of a key, with their paths.
-func (fs Incoming) Kept(key string, named []mesh.File) (files []Received) {
+func (fs Incoming) Kept(key string, named []mesh.File) (files []ReceivedFile) {
 	names := meshNames(named)
 	for i, f := range named {
-		r, name := receivedOf(f, names[i]), NameOf(key, i)
+		r, name := receivedFile(f, names[i]), NameOf(key, i)
 		if r.Missing == "" {
 			r.Missing = fs.damage(name, f)
 		}
@@ -189,16 +189,16 @@ func (fs Incoming) Kept(key string, named []mesh.File) (files []Received) {
 	return files
 }
 
-// receivedOf returns a mesh file under a safe name.
-func receivedOf(f mesh.File, name string) Received {
-	return Received{Name: name, Title: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing, SaveAs: name}
+// receivedFile returns a mesh file under a safe name.
+func receivedFile(f mesh.File, name string) ReceivedFile {
+	return ReceivedFile{Name: name, Title: f.Name, Type: f.Type, Size: f.Size, Missing: f.Missing, SaveAs: name}
 }
 
-// Summed is a file name with the expected sum.
-type Summed struct{ Name, Sum string }
+// SummedFile is a file name with the expected sum.
+type SummedFile struct{ Name, Sum string }
 
 // FilesOf returns the files that a message of the state names, with their sums.
-func (fs Incoming) FilesOf(m state.Message) []Summed {
+func (fs Incoming) FilesOf(m state.Message) []SummedFile {
 	if m.Source != state.Mesh {
 		return nil
 	}
@@ -206,7 +206,7 @@ func (fs Incoming) FilesOf(m state.Message) []Summed {
 }
 
 // FilesIn is FilesOf for a payload.
-func (fs Incoming) FilesIn(payload, sum string) (named []Summed) {
+func (fs Incoming) FilesIn(payload, sum string) (named []SummedFile) {
 	var sent mesh.Message
 	data, err := fs.Store.ReadSummed(payload, sum)
 	if err != nil || json.Unmarshal(data, &sent) != nil {
@@ -214,7 +214,7 @@ func (fs Incoming) FilesIn(payload, sum string) (named []Summed) {
 	}
 	for i, f := range sent.Files {
 		if f.Missing == "" {
-			named = append(named, Summed{NameOf(sent.Key(), i), f.SHA256})
+			named = append(named, SummedFile{NameOf(sent.Key(), i), f.SHA256})
 		}
 	}
 	return named
@@ -225,12 +225,12 @@ func QuarantinedName(key string, i int) string {
 	return path.Join(quarantine.Dir(key), fmt.Sprintf("file-%d", i+1))
 }
 
-// Quarantined finds the files of messages in quarantine.
-type Quarantined struct{ Store *store.Store }
+// QuarantinedFiles finds the files of messages in quarantine.
+type QuarantinedFiles struct{ Store *store.Store }
 
 // Release copies the files of a quarantined message to the place for the files of accepted
 // messages. It returns the message with a reason at each missing file.
-func (h Quarantined) Release(item quarantine.Item, raw []byte) ([]byte, error) {
+func (h QuarantinedFiles) Release(item quarantine.Item, raw []byte) ([]byte, error) {
 	m, err := mesh.Decode(raw)
 	if item.Source != state.Mesh || err != nil || m.Malformed() != "" || len(m.Files) == 0 {
 		return raw, nil // the accepter reports its faults
@@ -255,11 +255,11 @@ func (h Quarantined) Release(item quarantine.Item, raw []byte) ([]byte, error) {
 }
 
 // damage returns the reason why a file of a quarantined message is unusable, or "".
-func (h Quarantined) damage(key string, i int, f mesh.File) string {
+func (h QuarantinedFiles) damage(key string, i int, f mesh.File) string {
 	held, err := h.Store.OpenSummed(QuarantinedName(key, i), f.SHA256, f.Size)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return "it was not kept while its message was in quarantine"
+		return "it was lost while its message was in quarantine"
 	case err != nil:
 		return "it was damaged while its message was in quarantine"
 	}
@@ -268,11 +268,11 @@ func (h Quarantined) damage(key string, i int, f mesh.File) string {
 }
 
 // Received returns the files that came with a message in quarantine.
-func (h Quarantined) Received(item quarantine.Item) []Received {
-	files, named := []Received{}, h.Named(item)
+func (h QuarantinedFiles) Received(item quarantine.Item) []ReceivedFile {
+	files, named := []ReceivedFile{}, h.Named(item)
 	names := meshNames(named)
 	for i, f := range named {
-		r := receivedOf(f, names[i])
+		r := receivedFile(f, names[i])
 		if r.Missing == "" {
 			r.Missing = h.damage(item.Key, i, f)
 		}
@@ -282,7 +282,7 @@ func (h Quarantined) Received(item quarantine.Item) []Received {
 }
 
 // Named returns the files that an item in quarantine names.
-func (h Quarantined) Named(item quarantine.Item) []mesh.File {
+func (h QuarantinedFiles) Named(item quarantine.Item) []mesh.File {
 	if item.Source != state.Mesh {
 		return nil
 	}

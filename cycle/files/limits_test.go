@@ -18,11 +18,11 @@ func TestLimits(t *testing.T) {
 		{Const: "fileTries", Max: 2, Within: func(t *testing.T, n int64) bool { return waitsForFile(t, n, time.Hour) }},
 		limittest.Duration("fileWait", 10*time.Minute-1, 1, func(t *testing.T, d time.Duration) bool { return waitsForFile(t, 5, d) }),
 		{Const: "maxListed", Max: 50, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(List(make([]Listed, n)), "more")
+			return !strings.Contains(List(make([]ListedFile, n)), "more")
 		}},
 		{Const: "maxListedBytes", Max: 8192, Within: func(_ *testing.T, n int64) bool {
-			name := strings.Repeat("x", int(n)-len(Listed{}.Line()))
-			return !strings.Contains(List([]Listed{{Name: name}}), "more")
+			name := strings.Repeat("x", int(n)-len(ListedFile{}.Line()))
+			return !strings.Contains(List([]ListedFile{{Name: name}}), "more")
 		}}})
 }
 

@@ -20,9 +20,9 @@ import (
 // AttachmentsFolder is the subfolder of the context folder for the files of the message.
 const AttachmentsFolder = "attachments"
 
-// Listed is an entry in the list of files that came with a message or a report
+// ListedFile is an entry in the list of files that came with a message or a report
 // (docs/protocol.md, "The text the agent sees").
-type Listed struct {
+type ListedFile struct {
 	Name    string // ours, attachment-1.csv; on the mesh the sender's if it is safe
 	title   string // the name that the sender gave it, or ""
 	kind    string // the media type that the sender declared, or ""
@@ -42,7 +42,7 @@ var mediaTypePattern = lazy.NewRegexp(`^[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9]
 
 // Line returns a file as one line, NAME (TITLE, TYPE, SIZE): PLACE. It leaves out a title that
 // equals the name.
-func (f Listed) Line() string {
+func (f ListedFile) Line() string {
 	kind := f.kind
 	if !mediaTypePattern.Get().MatchString(kind) {
 		kind = "of unknown type"
@@ -62,7 +62,7 @@ func (f Listed) Line() string {
 }
 
 // List returns the files, one a line, as a prompt lists them.
-func List(files []Listed) string {
+func List(files []ListedFile) string {
 	var b strings.Builder
 	for i, f := range files {
 		line := f.Line()
@@ -77,10 +77,10 @@ func List(files []Listed) string {
 
 // FromMail puts the attachments of a mail into a subfolder of the context folder, and lists
 // them.
-func FromMail(folder string, attachments []message.Attachment) (listed []Listed, box []turn.File) {
+func FromMail(folder string, attachments []message.Attachment) (listed []ListedFile, box []turn.File) {
 	var names fileNames
 	for _, a := range attachments {
-		f := Listed{Name: a.Name, title: a.Title, kind: a.Type, size: int64(len(a.Data))}
+		f := ListedFile{Name: a.Name, title: a.Title, kind: a.Type, size: int64(len(a.Data))}
 		f.place = path.Join(folder, names.add(a.SendersName(), a.Name))
 		listed = append(listed, f)
 		box = append(box, turn.File{Name: f.place, Body: bytes.NewReader(a.Data)})
@@ -94,7 +94,7 @@ type fileNames struct{ plain.FileNames }
 // add returns the name of the next file: the sender's if it is safe, otherwise ours. A name
 // that a prompt would alter is not safe.
 func (n *fileNames) add(senders, ours string) string {
-	if kept, _ := plain.FileName(senders); prompt.Alters(kept) {
+	if name, _ := plain.FileName(senders); prompt.Alters(name) {
 		senders = ""
 	}
 	return n.Add(senders, ours)
@@ -124,19 +124,19 @@ func SentNames(names []string) []string {
 	sent := make([]string, len(names))
 	count, taken := map[string]int{}, map[string]bool{}
 	for _, name := range names {
-		count[folded(path.Base(name))]++
+		count[foldName(path.Base(name))]++
 	}
 	take := func(i int, name string) {
 		name = message.FileName(name, i+1)
 		ext := path.Ext(name)
 		stem := plain.Cut(strings.TrimSuffix(name, ext), 200)
-		for n := 2; taken[folded(name)]; n++ {
+		for n := 2; taken[foldName(name)]; n++ {
 			name = message.FileName(fmt.Sprintf("%s-%d%s", stem, n, ext), i+1)
 		}
-		taken[folded(name)] = true
+		taken[foldName(name)] = true
 		sent[i] = name
 	}
-	apart := func(name string) bool { return strings.Contains(name, "/") && count[folded(path.Base(name))] > 1 }
+	apart := func(name string) bool { return strings.Contains(name, "/") && count[foldName(path.Base(name))] > 1 }
 	for i, name := range names {
 		if !apart(name) {
 			take(i, path.Base(name))
@@ -150,8 +150,8 @@ func SentNames(names []string) []string {
 	return sent
 }
 
-// folded maps all names that some system considers equal to the same text.
-func folded(name string) string {
+// foldName maps all names that some system considers equal to the same text.
+func foldName(name string) string {
 	return norm.NFC.String(strings.ToLower(norm.NFC.String(message.FileName(name, 0))))
 }
 

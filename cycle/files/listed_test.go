@@ -30,9 +30,9 @@ func TestSentNames(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, name := range SentNames(many) {
-		if seen[folded(name)] || len(name) > 255 || !strings.HasSuffix(name, ".pdf") {
+		if seen[foldName(name)] || len(name) > 255 || !strings.HasSuffix(name, ".pdf") {
 			t.Errorf("%q", name)
 		}
-		seen[folded(name)] = true
+		seen[foldName(name)] = true
 	}
 }

@@ -29,19 +29,19 @@ type blobs interface {
 	GetBlob(ctx context.Context, from string, f mesh.File, take func(io.Reader) error) error
 }
 
-// Opened is a file that goes with a message to another agent.
-type Opened struct {
+// OpenFile is a file that goes with a message to another agent.
+type OpenFile struct {
 	Name string // without a folder
 	Body io.ReadSeeker
 }
 
 // Upload uploads files at once, for a message to an agent that no turn sends. It returns
 // the entries of the files in the message.
-func Upload(ctx context.Context, carrier blobs, to string, files []Opened) ([]mesh.File, error) {
+func Upload(ctx context.Context, carrier blobs, to string, files []OpenFile) ([]mesh.File, error) {
 	var uploaded []mesh.File
 	for _, f := range files {
 		h := sha256.New()
-		body := &sniffed{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
+		body := &sniffer{r: io.LimitReader(f.Body, mesh.MaxFile+1)}
 		if _, err := io.Copy(h, body); err != nil {
 			return nil, fmt.Errorf("read %s: %w", f.Name, err)
 		}
@@ -63,13 +63,13 @@ func Upload(ctx context.Context, carrier blobs, to string, files []Opened) ([]me
 
 // Open opens files to go with a message; the caller closes them. A file that is too large,
 // or is not a regular file, is an error.
-func Open(paths []string) (files []Opened, closeAll func(), err error) {
+func Open(paths []string) (files []OpenFile, closeAll func(), err error) {
 	return openAll(paths, os.OpenFile)
 }
 
 // OpenIn is Open for names in a folder. No name leads out of it, not even
 // through a link.
-func OpenIn(dir string, names []string) (files []Opened, closeAll func(), err error) {
+func OpenIn(dir string, names []string) (files []OpenFile, closeAll func(), err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +78,7 @@ func OpenIn(dir string, names []string) (files []Opened, closeAll func(), err er
 	return openAll(names, root.OpenFile)
 }
 
-func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []Opened, closeAll func(), err error) {
+func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, error)) (files []OpenFile, closeAll func(), err error) {
 	var opened []*os.File
 	closeAll = func() {
 		for _, f := range opened {
@@ -86,7 +86,7 @@ func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, erro
 		}
 	}
 	if len(paths) > mesh.MaxFiles {
-		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(paths), mesh.MaxFiles)
+		return nil, nil, fmt.Errorf("too many files: %d, and a message can have %d", len(paths), mesh.MaxFiles)
 	}
 	for _, p := range paths {
 		// Without O_NONBLOCK a named pipe would hang us.
@@ -99,7 +99,7 @@ func openAll(paths []string, open func(string, int, os.FileMode) (*os.File, erro
 			closeAll()
 			return nil, nil, err
 		}
-		files = append(files, Opened{Name: filepath.Base(p), Body: f})
+		files = append(files, OpenFile{Name: filepath.Base(p), Body: f})
 	}
 	return files, closeAll, nil
 }
@@ -113,7 +113,7 @@ func FitsMessage(f *os.File, name string) error {
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%s is not a regular file", name)
 	case info.Size() > mesh.MaxFile:
-		return fmt.Errorf("%s has %d bytes: a file that goes to another agent may have %d MiB", name, info.Size(), mesh.MaxFile>>20)
+		return fmt.Errorf("%s has %d bytes: the limit for a file to another agent is %d MiB", name, info.Size(), mesh.MaxFile>>20)
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func FitsMessage(f *os.File, name string) error {
 type Outgoing struct{ Store *store.Store }
 
 // Keep copies files into the outbox, durably, before the commit that names them.
-func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
+func (o Outgoing) Keep(files []OpenFile) (refs []state.FileRef, err error) {
 	defer func() {
 		if err != nil {
 			o.Drop(refs)
@@ -130,12 +130,12 @@ func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
 		}
 	}()
 	if len(files) > mesh.MaxFiles {
-		return nil, fmt.Errorf("%d files are too many: a message takes %d", len(files), mesh.MaxFiles)
+		return nil, fmt.Errorf("too many files: %d, and a message can have %d", len(files), mesh.MaxFiles)
 	}
 	left := int64(mesh.MaxFilesBytes)
 	for _, f := range files {
 		if !mesh.ValidFileName(f.Name) {
-			return refs, fmt.Errorf("a file cannot go to another agent under the name %q", f.Name)
+			return refs, fmt.Errorf("%q is not allowed as a file name in messages between agents", f.Name)
 		}
 		ref, err := o.KeepOne(f, mesh.MaxFile)
 		if err != nil {
@@ -143,24 +143,24 @@ func (o Outgoing) Keep(files []Opened) (refs []state.FileRef, err error) {
 		}
 		refs = append(refs, ref)
 		if left -= ref.Size; left < 0 {
-			return refs, fmt.Errorf("the files have more than %d MiB together, which is what a message takes", mesh.MaxFilesBytes>>20)
+			return refs, fmt.Errorf("the files exceed %d MiB together, the limit of a message", mesh.MaxFilesBytes>>20)
 		}
 	}
 	return refs, nil
 }
 
 // KeepOne copies a file of at most most bytes.
-func (o Outgoing) KeepOne(f Opened, most int64) (state.FileRef, error) {
+func (o Outgoing) KeepOne(f OpenFile, most int64) (state.FileRef, error) {
 	ref := state.FileRef{FileName: f.Name, File: path.Join(store.OutboxDir, "file."+store.NewID())}
-	body := &sniffed{r: io.LimitReader(f.Body, most+1)}
+	body := &sniffer{r: io.LimitReader(f.Body, most+1)}
 	var err error
 	ref.Sum, err = o.Store.KeepSummed(ref.File, body)
 	if err == nil && body.n > most {
-		err = fmt.Errorf("it has more than the %d MiB that it may have", most>>20)
+		err = fmt.Errorf("it exceeds %d MiB", most>>20)
 	}
 	if err != nil {
 		_ = o.Store.Remove(ref.File)
-		return ref, fmt.Errorf("keep %s: %w", f.Name, withoutPath(err))
+		return ref, fmt.Errorf("save %s: %w", f.Name, withoutPath(err))
 	}
 	ref.Size, ref.Type = body.n, message.MediaType(f.Name, body.head)
 	return ref, nil
@@ -208,14 +208,14 @@ func (o Outgoing) GiveBack(refs []state.FileRef) {
 	}
 }
 
-// sniffed counts the bytes that are read through it, and keeps the beginning.
-type sniffed struct {
+// sniffer counts the bytes that are read through it, and keeps the beginning.
+type sniffer struct {
 	r    io.Reader
 	n    int64
 	head []byte
 }
 
-func (s *sniffed) Read(p []byte) (int, error) {
+func (s *sniffer) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
 	s.n += int64(n)
 	if want := 512 - len(s.head); want > 0 {

@@ -14,8 +14,8 @@ import (
 var (
 	ErrNotURL      = errors.New("is not an https URL")
 	ErrPort        = errors.New("has a port that is not a number from 1 to 65535")
-	ErrPassword    = errors.New("must hold no user and no password")
-	ErrUnencrypted = errors.New("would be asked unencrypted")
+	ErrPassword    = errors.New("must not contain a user or a password")
+	ErrUnencrypted = errors.New("would be requested unencrypted")
 )
 
 // parse returns the parsed address, or one of the errors above. Unless insecure is true, http is
@@ -57,11 +57,11 @@ func loopback(host string) bool {
 // kumaPath matches the path of a push monitor of Uptime Kuma.
 var kumaPath = lazy.NewRegexp(`/api/push/[^/]+/?$`)
 
-// failing returns the URL that reports a failure. By default /fail is appended to the path,
+// failureURL returns the URL that reports a failure. By default /fail is appended to the path,
 // which is the convention of healthchecks.io. A push URL of Uptime Kuma, or a URL with status=up
 // in its query, gets status=down and msg in its query instead. The rest of the URL stays as it
 // is.
-func failing(u url.URL, reason string) *url.URL {
+func failureURL(u url.URL, reason string) *url.URL {
 	fields := strings.Split(u.RawQuery, "&")
 	status, msg := -1, -1
 	for i, field := range fields {

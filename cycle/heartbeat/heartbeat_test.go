@@ -151,7 +151,7 @@ func TestAnswers(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 	for path, want := range map[string]string{
 		"ok": "", "created": "", "endless": "", "failed": "500 Internal Server Error", "gone": "404 Not Found",
-		"moved": "302 Found, and redirects are not followed", "unknown": "does not know this address", "often": "too often",
+		"moved": "302 Found, and redirects are not followed", "unknown": "does not know this address", "often": "too many requests",
 		"hangs": "no answer within ", "dies": "EOF",
 	} {
 		t.Run(path, func(t *testing.T) {

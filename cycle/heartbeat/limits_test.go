@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 			})
 			return within
 		}),
-		limittest.Duration("fresh", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
+		limittest.Duration("maxIdle", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
 			synctest.Test(t, func(t *testing.T) {
 				conn, other := net.Pipe()
 				defer conn.Close()

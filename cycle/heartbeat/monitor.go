@@ -19,8 +19,8 @@ import (
 // Patience is the default of Monitor.Patience.
 const Patience = 3 * time.Second
 
-// fresh is the maximum age of an unused connection. Servers close idle connections.
-const fresh = 10 * time.Second
+// maxIdle is the maximum age of an unused connection. Servers close idle connections.
+const maxIdle = 10 * time.Second
 
 // Limits of an answer, in bytes.
 const (
@@ -73,7 +73,7 @@ func (m *Monitor) Connect(ctx context.Context) (*Call, error) {
 	}
 	c := &Call{url: u, insecure: m.Insecure, roots: m.Roots, patience: patience}
 	if c.conn, err = c.dial(ctx); err != nil {
-		return nil, worded(ctx, err, patience)
+		return nil, withoutURL(ctx, err, patience)
 	}
 	c.since = time.Now()
 	return c, nil
@@ -96,7 +96,7 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 	defer cancel()
 	to := c.url
 	if reason != "" {
-		to = failing(*c.url, reason)
+		to = failureURL(*c.url, reason)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, to.String(), nil)
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Call) Send(ctx context.Context, reason string) error {
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return worded(ctx, err, c.patience)
+		return withoutURL(ctx, err, c.patience)
 	}
 	defer answer.Body.Close()
 	return verdict(answer)
@@ -127,7 +127,7 @@ func (c *Call) transport() *http.Transport {
 
 // take returns the connection that was opened ahead, or a new one if that is used or too old.
 func (c *Call) take(ctx context.Context, _, _ string) (net.Conn, error) {
-	if c.conn == nil || time.Since(c.since) > fresh {
+	if c.conn == nil || time.Since(c.since) > maxIdle {
 		return c.dial(ctx)
 	}
 	conn := c.conn
@@ -176,21 +176,21 @@ func verdict(answer *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a partial text will do
 	code := answer.StatusCode
 	status := strings.TrimSpace(fmt.Sprintf("%d %s", code, http.StatusText(code))) // the server's own status text may repeat the address
-	switch said := strings.TrimSpace(string(text)); {
+	switch body := strings.TrimSpace(string(text)); {
 	case code >= http.StatusMultipleChoices && code < http.StatusBadRequest:
 		return fmt.Errorf("the server answered %s, and redirects are not followed", status)
 	case code < http.StatusOK || code >= http.StatusMultipleChoices:
 		return fmt.Errorf("the server answered %s", status)
-	case said == "OK (not found)":
+	case body == "OK (not found)":
 		return errors.New("the monitor does not know this address")
-	case said == "OK (rate limited)":
-		return errors.New("the monitor was asked too often")
+	case body == "OK (rate limited)":
+		return errors.New("the monitor received too many requests")
 	}
 	return nil
 }
 
-// worded returns an error of a request without its URL.
-func worded(ctx context.Context, err error, patience time.Duration) error {
+// withoutURL returns an error of a request without its URL.
+func withoutURL(ctx context.Context, err error, patience time.Duration) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}

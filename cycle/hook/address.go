@@ -53,7 +53,7 @@ const (
 // maxRetryAfter limits the pause that a server may ask for.
 const maxRetryAfter = time.Hour
 
-func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) error {
+func (a *Address) post(ctx context.Context, c Call, safeOutput func([]byte) string) error {
 	request, err := a.request(ctx, c)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (a *Address) post(ctx context.Context, c Call, said func([]byte) string) er
 		return &Error{Reason: withoutURL(err)}
 	}
 	defer answer.Body.Close()
-	return a.verdict(answer, said)
+	return a.verdict(answer, safeOutput)
 }
 
 // newTransport returns an HTTP transport for a single request.
@@ -88,7 +88,7 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 		if token, err = a.Token(ctx); err != nil {
 			return nil, &Error{Reason: "its token cannot be read: " + err.Error()}
 		}
-		address = place(address, token)
+		address = insertToken(address, token)
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(c.Body))
 	if err != nil {
@@ -111,9 +111,9 @@ func (a *Address) request(ctx context.Context, c Call) (*http.Request, error) {
 	return request, a.sign(ctx, request, c.Body)
 }
 
-// place puts the token into an address, escaped for the path or for the query. secret.Disguises
-// redacts both forms.
-func place(address, token string) string {
+// insertToken puts the token into an address, escaped for the path or for the query.
+// secret.Disguises redacts both forms.
+func insertToken(address, token string) string {
 	path, query, queried := strings.Cut(address, "?")
 	path = strings.ReplaceAll(path, TokenPlace, url.PathEscape(token))
 	if !queried {
@@ -145,20 +145,20 @@ func Signature(secret, timestamp string, body []byte) string {
 	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// again are the status codes below 500 that allow a retry.
-var again = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
+// retryStatuses are the status codes below 500 that allow a retry.
+var retryStatuses = []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
 
 // verdict returns nil for an answer 2xx, and otherwise an *Error.
-func (a *Address) verdict(answer *http.Response, said func([]byte) string) error {
+func (a *Address) verdict(answer *http.Response, safeOutput func([]byte) string) error {
 	code := answer.StatusCode
 	if code >= http.StatusOK && code < http.StatusMultipleChoices {
 		return nil
 	}
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer)) // a partial text will do
-	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < http.StatusInternalServerError && !slices.Contains(again, code)}
+	e := &Error{Reason: "the server answered " + answer.Status, Permanent: code < http.StatusInternalServerError && !slices.Contains(retryStatuses, code)}
 	if code >= http.StatusMultipleChoices && code < http.StatusBadRequest {
 		e.Reason += ", and redirects are not followed"
-	} else if words := said(text); words != "" {
+	} else if words := safeOutput(text); words != "" {
 		e.Reason += ": " + words
 	}
 	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {

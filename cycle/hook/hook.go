@@ -32,8 +32,8 @@ type Hook struct {
 	Redact func(string) string
 }
 
-// said returns the hook's output in a form fit to show: one line without secrets.
-func (h Hook) said(text []byte) string {
+// safeOutput returns the hook's output in a form fit to show: one line without secrets.
+func (h Hook) safeOutput(text []byte) string {
 	words := string(text)
 	if h.Redact != nil {
 		words = h.Redact(words)
@@ -111,7 +111,7 @@ func execute(t *template.Template, a state.Announcement) ([]byte, error) {
 		return nil, err
 	}
 	if out.Len() > MaxBody {
-		return nil, fmt.Errorf("the body has %d bytes, and at most %d are handed over", out.Len(), MaxBody)
+		return nil, fmt.Errorf("the body has %d bytes, and the limit is %d", out.Len(), MaxBody)
 	}
 	return out.Bytes(), nil
 }
@@ -140,9 +140,9 @@ func (h Hook) Deliver(ctx context.Context, c Call) error {
 	defer cancel()
 	var err error
 	if h.Program != nil {
-		err = h.Program.run(limited, c, h.said)
+		err = h.Program.run(limited, c, h.safeOutput)
 	} else {
-		err = h.Address.post(limited, c, h.said)
+		err = h.Address.post(limited, c, h.safeOutput)
 	}
 	switch {
 	case err == nil:
@@ -150,7 +150,7 @@ func (h Hook) Deliver(ctx context.Context, c Call) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case limited.Err() != nil:
-		return &Error{Reason: fmt.Sprintf("it did not end within %v", h.Timeout)}
+		return &Error{Reason: fmt.Sprintf("it timed out after %v", h.Timeout)}
 	}
 	return err
 }
@@ -166,7 +166,7 @@ type Program struct {
 // maxPrinted limits the output of a program on each stream, in bytes.
 const maxPrinted = 64 << 10
 
-func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) error {
+func (p *Program) run(ctx context.Context, c Call, safeOutput func([]byte) string) error {
 	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
 	cmd.Dir = p.Dir
 	cmd.Env = append(append([]string{}, p.Env...), "AGENTSTATELOOP_EVENT="+c.Event.Event, "AGENTSTATELOOP_DELIVERY="+c.ID)
@@ -180,9 +180,9 @@ func (p *Program) run(ctx context.Context, c Call, said func([]byte) string) err
 	case err == nil:
 		return nil
 	case errors.Is(err, capture.ErrTooMuch):
-		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB, and was ended", maxPrinted>>10)}
+		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB and was killed", maxPrinted>>10)}
 	case cmd.ProcessState != nil && cmd.ProcessState.Exited() && len(printed.Stderr) > 0:
-		return &Error{Reason: fmt.Sprintf("%v: %s", err, said(lastLine(printed.Stderr)))}
+		return &Error{Reason: fmt.Sprintf("%v: %s", err, safeOutput(lastLine(printed.Stderr)))}
 	}
 	return &Error{Reason: err.Error()}
 }

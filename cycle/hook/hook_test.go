@@ -54,7 +54,7 @@ func TestProgram(t *testing.T) {
 		"takes it":              {"grep -q '\"event\":\"task.failed\"' && test $AGENTSTATELOOP_EVENT-$AGENTSTATELOOP_DELIVERY-$HELLO = task.failed-hook.1-you", time.Minute, ""},
 		"reads nothing":         {"exit 0", time.Minute, ""},
 		"fails":                 {"echo first >&2; echo second >&2; exit 78", time.Minute, "false 0s exit status 78: second"},
-		"hangs":                 {"trap '' TERM INT HUP; sleep 1000", 300 * time.Millisecond, "false 0s it did not end within 300ms"},
+		"hangs":                 {"trap '' TERM INT HUP; sleep 1000", 300 * time.Millisecond, "false 0s it timed out after 300ms"},
 		"floods":                {"yes", time.Minute, "false 0s it printed more than 64 KiB"},
 		"leaves a child behind": {"sleep 1000 & exit 0", time.Minute, ""},
 	} {
@@ -129,8 +129,8 @@ func TestAddress(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/fine": "", "/signed": "",
-		"/hang":      "false 0s it did not end within",
-		"/drip":      "false 0s it did not end within",
+		"/hang":      "false 0s it timed out after",
+		"/drip":      "false 0s it timed out after",
 		"/flood":     "false 0s the server answered 500",
 		"/elsewhere": "true 0s the server answered 307 Temporary Redirect, and redirects are not followed",
 		"/wait":      "false 1m30s the server answered 429",

@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxAnswerHeader", Max: 65_536, Within: func(_ *testing.T, n int64) bool { return n <= newTransport().MaxResponseHeaderBytes }},
 		{Const: "maxSaid", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			said := strings.Repeat("é", int(n))
-			return Hook{}.said([]byte(said)) == said
+			return Hook{}.safeOutput([]byte(said)) == said
 		}},
 		{Const: "MaxBody", Max: 65_536, Within: func(_ *testing.T, n int64) bool {
 			_, err := Hook{Body: template.Must(template.New("").Parse(text(n)))}.Render(state.Announcement{})

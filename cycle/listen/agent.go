@@ -101,7 +101,7 @@ func (p *servedAgent) logFailures(failed []cycle.SourceFailure) {
 	switch {
 	case failing == p.failing:
 	case failing == "":
-		p.listener.Logf("@%s: works again: %s", p.Handle, p.failing)
+		p.listener.Logf("@%s: working again: %s", p.Handle, p.failing)
 	default:
 		p.listener.Logf("@%s: %s", p.Handle, strings.Join(reasons, "; "))
 	}

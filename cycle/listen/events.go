@@ -35,7 +35,7 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 		defer func() { <-w.followers }()
 	default:
 		rw.Header().Set("Retry-After", "30")
-		refuse(rw, http.StatusServiceUnavailable, fmt.Sprintf("%d followers are served already", maxFollowers))
+		refuse(rw, http.StatusServiceUnavailable, fmt.Sprintf("too many followers: the limit is %d", maxFollowers))
 		return
 	}
 	events, err := p.View().EventsFromNow()
@@ -58,7 +58,7 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	// The server's read timeout is for requests. Without it, reading on shows that the follower
 	// has disconnected.
 	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
-		refuse(rw, http.StatusInternalServerError, "events cannot be streamed here")
+		refuse(rw, http.StatusInternalServerError, "this connection cannot stream events")
 		return
 	}
 	rw.Header().Set("Content-Type", "text/event-stream")
@@ -72,7 +72,7 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 }
 
 // errFollowerGone means that a follower has disconnected, or reads too slowly.
-var errFollowerGone = errors.New("the follower is gone")
+var errFollowerGone = errors.New("the follower has disconnected")
 
 // follower is one connection that receives events.
 type follower struct {

@@ -177,7 +177,7 @@ func TestAFiringIsMadeAtItsTime(t *testing.T) {
 		}
 		return due.Add(24 * time.Hour)
 	}
-	h.agent.Prompted = []cycle.ClockPrompt{{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}}
+	h.agent.ClockPrompts = []cycle.ClockPrompt{{Name: "morning", Text: "Read the CI.", Kind: state.KindAlways}}
 	h.agent.Policy.Prompts = []state.PromptPolicy{{Name: "morning", At: "once", Next: next}}
 	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
 	check(t, err)

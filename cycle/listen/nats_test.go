@@ -72,9 +72,9 @@ func (h *fixture) idle() {
 	check(h.t, err)
 }
 
-// TestTheEngineComesBack checks that a listener hears what was sent while the server that
+// TestNATSServerComesBack checks that a listener hears what was sent while the server that
 // it listened to was away: with one server after that is back, with three through another.
-func TestTheEngineComesBack(t *testing.T) {
+func TestNATSServerComesBack(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,9 +95,9 @@ func TestTheEngineComesBack(t *testing.T) {
 	}
 }
 
-// TestStrangersRing checks that rings which nothing proves make a listener poll once a
+// TestUnprovenNudgesArePaced checks that rings which nothing proves make a listener poll once a
 // minute at most, and keep no wake of a peer away.
-func TestStrangersRing(t *testing.T) {
+func TestUnprovenNudgesArePaced(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	e := fleettest.Start(t, handle, peer, stranger)

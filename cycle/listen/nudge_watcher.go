@@ -79,7 +79,7 @@ func (e *nudgeWatcher) agentOf(folder string) *servedAgent {
 
 func (e *nudgeWatcher) warn(err error) {
 	e.warned.Do(func() {
-		e.listener.Logf("cannot watch nudges/ (%v); checking it each second instead: see fs.inotify in sysctl(8)", err)
+		e.listener.Logf("cannot watch nudges/ (%v); checking it every second instead: see fs.inotify in sysctl(8)", err)
 	})
 }
 

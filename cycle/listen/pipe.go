@@ -41,7 +41,7 @@ func (l *Listener) openPipe() (*pipe, error) {
 
 func (p *pipe) open() error {
 	if err := syscall.Mkfifo(p.Pipe, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make pipe %s: %w", p.Pipe, err)
+		return fmt.Errorf("create pipe %s: %w", p.Pipe, err)
 	}
 	// Open it for writing too: otherwise we read EOF as soon as a writer closes it.
 	f, err := os.OpenFile(p.Pipe, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
@@ -128,7 +128,7 @@ func (p *pipe) deliver(line string) {
 	if len(agents) > 1 {
 		handle, rest, _ := strings.Cut(line, " ")
 		if to = p.find(strings.TrimPrefix(handle, "@")); to == nil {
-			p.Logf("pipe: the line does not begin with the handle of an agent that this listener serves")
+			p.Logf("pipe: the line must begin with the handle of an agent that this listener serves")
 			return
 		}
 		line = rest

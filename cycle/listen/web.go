@@ -171,13 +171,13 @@ func decode(rw http.ResponseWriter, r *http.Request, most int64, into any, examp
 	_, large := errors.AsType[*http.MaxBytesError](err)
 	switch {
 	case large:
-		refuse(rw, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d KiB", most>>10))
+		refuse(rw, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d KiB", most>>10))
 	case err != nil:
-		refuse(rw, http.StatusBadRequest, "the body did not come whole")
+		refuse(rw, http.StatusBadRequest, "the body is incomplete")
 	case !utf8.Valid(data): // JSON would replace the invalid bytes
 		refuse(rw, http.StatusBadRequest, "the body is not UTF-8")
 	case len(bytes.TrimSpace(data)) > 0 && json.Unmarshal(data, into) != nil:
-		refuse(rw, http.StatusBadRequest, "the body is not a JSON object like "+example)
+		refuse(rw, http.StatusBadRequest, "the body must be a JSON object such as "+example)
 	default:
 		return true
 	}
@@ -191,7 +191,7 @@ func (w *webServer) checkToken(r *http.Request) (code int, why string) {
 	}
 	token, err := w.Token(r.Context())
 	if err != nil {
-		return http.StatusInternalServerError, "cannot read the token of the webhook: " + err.Error()
+		return http.StatusInternalServerError, "cannot read the webhook token: " + err.Error()
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || !equalSecrets(strings.TrimSpace(given), token) {

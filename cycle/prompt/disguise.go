@@ -10,8 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// brokenBy is inserted after the opening bracket of a possible tag.
-const brokenBy = `\`
+// breaker is inserted after the opening bracket of a possible tag.
+const breaker = `\`
 
 // defuse breaks up each possible tag of ours in a text, opening or closing, and each copy of the
 // boundary. A model may recognize a tag that a comparison of bytes misses. So defuse reads the
@@ -31,7 +31,7 @@ func breakTags(text string) string {
 		at += size
 		if opens && spellsTag(text[at:]) {
 			out.WriteString(text[from:at])
-			out.WriteString(brokenBy)
+			out.WriteString(breaker)
 			from = at
 		}
 	}
@@ -44,7 +44,7 @@ func (f Fences) breakBoundary(text string) string {
 	if f.Boundary == "" {
 		return text
 	}
-	return strings.ReplaceAll(text, f.Boundary, f.Boundary[:1]+brokenBy+f.Boundary[1:])
+	return strings.ReplaceAll(text, f.Boundary, f.Boundary[:1]+breaker+f.Boundary[1:])
 }
 
 // Alters reports whether a fence would change a text.

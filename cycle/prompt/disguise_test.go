@@ -173,11 +173,11 @@ func TestDisguises(t *testing.T) {
 				for _, tag := range ourTags {
 					text := write(tag)
 					got := fences.defuse("before " + text + " after")
-					if !strings.Contains(got, brokenBy) {
+					if !strings.Contains(got, breaker) {
 						t.Errorf("%d, %s: %.200q stays", i, tag, text)
 					}
 					wantNoTag(t, got)
-					if line := fences.Line(text); !strings.Contains(line, brokenBy) {
+					if line := fences.Line(text); !strings.Contains(line, breaker) {
 						t.Errorf("%d, %s: %.200q stays on one line, %.200q", i, tag, text, line)
 					}
 				}

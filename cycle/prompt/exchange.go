@@ -9,57 +9,57 @@ import (
 )
 
 // Exchange is one message and its answer.
-type Exchange struct{ Asked, Answered Said }
+type Exchange struct{ Message, Answer ExchangeText }
 
-// Said is a text of an exchange. Head names its author and time.
-type Said struct{ Head, Text string }
+// ExchangeText is a text of an exchange. Head names its author and time.
+type ExchangeText struct{ Head, Text string }
 
 // Plain returns an exchange in the form for a person.
 func (e Exchange) Plain() string {
-	return e.Asked.Head + ":\n" + e.Asked.Text + "\n\n" + e.Answered.Head + ":\n" + e.Answered.Text + "\n"
+	return e.Message.Head + ":\n" + e.Message.Text + "\n\n" + e.Answer.Head + ":\n" + e.Answer.Text + "\n"
 }
 
-// Past is an exchange that is prepared for prompts. It is prepared only once, because in a
+// PastExchange is an exchange that is prepared for prompts. It is prepared only once, because in a
 // backlog successive prompts contain the same exchanges.
-type Past struct {
+type PastExchange struct {
 	plain           string
-	asked, answered Said // defused, except for the boundary, which differs in each prompt
+	message, answer ExchangeText // defused, except for the boundary, which differs in each prompt
 }
 
-// NewPast prepares an exchange for prompts.
-func NewPast(e Exchange) *Past {
-	return &Past{plain: e.Plain(), asked: e.Asked.defused(), answered: e.Answered.defused()}
+// NewPastExchange prepares an exchange for prompts.
+func NewPastExchange(e Exchange) *PastExchange {
+	return &PastExchange{plain: e.Plain(), message: e.Message.defuse(), answer: e.Answer.defuse()}
 }
 
-func (s Said) defused() Said {
-	return Said{Head: breakTags(plain.Line(s.Head)), Text: breakTags(s.Text)}
+func (s ExchangeText) defuse() ExchangeText {
+	return ExchangeText{Head: breakTags(plain.Line(s.Head)), Text: breakTags(s.Text)}
 }
 
 // Len returns the length of Exchange.Plain in bytes.
-func (p *Past) Len() int { return len(p.plain) }
+func (p *PastExchange) Len() int { return len(p.plain) }
 
-// fencing is the approximate size of an exchange's tags, in bytes.
-const fencing = 120
+// tagsSize is the approximate size of an exchange's tags, in bytes.
+const tagsSize = 120
 
 // size returns the size of an exchange in a prompt, in bytes.
-func (p *Past) size() int { return len(p.plain) + 1 + fencing }
+func (p *PastExchange) size() int { return len(p.plain) + 1 + tagsSize }
 
-// Recalled is an exchange of a prompt.
-type Recalled struct {
-	*Past
+// RecalledExchange is an exchange of a prompt.
+type RecalledExchange struct {
+	*PastExchange
 	Skipped int // number of exchanges left out between the previous one and this one
 }
 
 // Exchange returns an exchange with each of its texts in a fence.
 func (f Fences) Exchange(e Exchange) string {
 	var b strings.Builder
-	f.writePast(&b, NewPast(e))
+	f.writePast(&b, NewPastExchange(e))
 	return b.String()
 }
 
 // Exchanges returns past exchanges, each text in a fence, and all of them in another. It returns
 // "" if all is empty.
-func (f Fences) Exchanges(all []Recalled) string {
+func (f Fences) Exchanges(all []RecalledExchange) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -76,18 +76,18 @@ func (f Fences) Exchanges(all []Recalled) string {
 		if r.Skipped > 0 {
 			fmt.Fprintf(&b, "(%d left out)\n\n", r.Skipped)
 		}
-		f.writePast(&b, r.Past)
+		f.writePast(&b, r.PastExchange)
 	}
 	return f.enclose(tagHistory, "", b.String())
 }
 
-func (f Fences) writePast(b *strings.Builder, p *Past) {
-	f.writeSaid(b, tagAsked, p.asked)
+func (f Fences) writePast(b *strings.Builder, p *PastExchange) {
+	f.writeText(b, tagAsked, p.message)
 	b.WriteByte('\n')
-	f.writeSaid(b, tagAnswered, p.answered)
+	f.writeText(b, tagAnswered, p.answer)
 }
 
-func (f Fences) writeSaid(b *strings.Builder, tag string, s Said) {
+func (f Fences) writeText(b *strings.Builder, tag string, s ExchangeText) {
 	b.WriteString(f.breakBoundary(s.Head))
 	b.WriteString(":\n")
 	b.WriteString(f.enclose(tag, "", f.breakBoundary(s.Text)))
@@ -97,7 +97,7 @@ func (f Fences) writeSaid(b *strings.Builder, tag string, s Said) {
 // Recall chooses exchanges for room bytes of a prompt. all is sorted newest first; the result is
 // sorted oldest first. The newest exchanges fill half of the room. The exchanges that share the
 // most words with the question fill the rest.
-func Recall(all []*Past, room int, question ...string) []Recalled {
+func Recall(all []*PastExchange, room int, question ...string) []RecalledExchange {
 	rank := NewRanking(question...)
 	for i, p := range all {
 		rank.Add(i, p.plain)
@@ -107,7 +107,7 @@ func Recall(all []*Past, room int, question ...string) []Recalled {
 
 // pick chooses exchanges, sorted newest first, for room bytes: the newest up to half of the
 // room, then the best in their order, then the newest again.
-func pick(all []*Past, best []int, room int) []bool {
+func pick(all []*PastExchange, best []int, room int) []bool {
 	taken, used := make([]bool, len(all)), 0
 	take := func(i, most int) bool {
 		size := all[i].size()
@@ -133,8 +133,8 @@ func pick(all []*Past, best []int, room int) []bool {
 
 // inOrder returns the taken exchanges, oldest first. Each has the number of exchanges left out
 // before it, except the first.
-func inOrder(all []*Past, taken []bool) []Recalled {
-	var chosen []Recalled
+func inOrder(all []*PastExchange, taken []bool) []RecalledExchange {
+	var chosen []RecalledExchange
 	gap := 0
 	for i, p := range slices.Backward(all) {
 		if !taken[i] {
@@ -144,7 +144,7 @@ func inOrder(all []*Past, taken []bool) []Recalled {
 		if len(chosen) == 0 {
 			gap = 0
 		}
-		chosen, gap = append(chosen, Recalled{Past: p, Skipped: gap}), 0
+		chosen, gap = append(chosen, RecalledExchange{PastExchange: p, Skipped: gap}), 0
 	}
 	return chosen
 }

@@ -65,8 +65,8 @@ func (f Fences) Memory(text string) string { return f.fenced(tagMemory, text) }
 // Summary returns a summary, fenced, or "" if it is empty.
 func (f Fences) Summary(text string) string { return f.fenced(tagSummary, text) }
 
-// Said returns the agent's earlier output, fenced, or "" if it is empty.
-func (f Fences) Said(text string) string { return f.fenced(tagSaid, text) }
+// AgentOutput returns the agent's earlier output, fenced, or "" if it is empty.
+func (f Fences) AgentOutput(text string) string { return f.fenced(tagSaid, text) }
 
 // ResultFields returns the result fields that a message asks for, one a line, fenced, or ""
 // without any. The message's sender chose their names and descriptions.
@@ -107,11 +107,11 @@ func (f Fences) Report(r Report) string {
 	did := "You asked @" + f.Line(r.To)
 	switch {
 	case r.Permit:
-		did = "A call of yours waited until your operator was asked"
+		did = "A call of yours waited for your operator's permission"
 	case r.Operator:
 		did = "You asked your operator"
 	case r.Outside && r.To == "":
-		did = "You let this turn wait"
+		did = "You suspended this turn"
 	case r.Outside:
 		did = "You started " + f.Line(r.To)
 	}
@@ -122,7 +122,7 @@ func (f Fences) Report(r Report) string {
 	if r.Option != "" {
 		parts = append(parts, "They chose: "+f.Line(r.Option))
 		if r.Permit && r.Allowed {
-			parts = append(parts, "Make exactly the same call again: it goes ahead, once.")
+			parts = append(parts, "Make exactly the same call again: it is allowed once.")
 		}
 	}
 	if r.Fields != "" {

@@ -11,12 +11,12 @@ import (
 
 // Layer is one part of a prompt, rendered.
 type Layer struct {
-	Name  string `json:"name"`
-	Part  string `json:"part"`  // PartSystem, PartMessage or PartSummary
-	From  string `json:"from"`  // the template: BuiltIn, or a file
-	Told  bool   `json:"told"`  // false if the layer is empty, or a continued session already has it
-	Text  string `json:"text"`  // without surrounding white space
-	Fault string `json:"fault"` // why the user's own template was not used, or ""
+	Name     string `json:"name"`
+	Part     string `json:"part"`  // PartSystem, PartMessage or PartSummary
+	From     string `json:"from"`  // the template: BuiltIn, or a file
+	Included bool   `json:"told"`  // false if the layer is empty, or a continued session already has it
+	Text     string `json:"text"`  // without surrounding white space
+	Fault    string `json:"fault"` // why the user's own template was not used, or ""
 }
 
 // The parts of a prompt. We and the operator write PartSystem, except for the agent's own
@@ -83,7 +83,7 @@ func Join(all []Layer, apart bool) Prompt {
 		if l.Part == PartSystem {
 			system = append(system, l.Text)
 		}
-		if l.Told && (!apart || l.Part == PartMessage) {
+		if l.Included && (!apart || l.Part == PartMessage) {
 			stdin = append(stdin, l.Text)
 		}
 	}

@@ -28,8 +28,8 @@ func TestNames(t *testing.T) {
 // TestJoin checks which layers are in the system prompt and which on standard
 // input.
 func TestJoin(t *testing.T) {
-	system := func(text string, told bool) Layer { return Layer{Part: PartSystem, Text: text, Told: told} }
-	message := func(text string, told bool) Layer { return Layer{Part: PartMessage, Text: text, Told: told} }
+	system := func(text string, told bool) Layer { return Layer{Part: PartSystem, Text: text, Included: told} }
+	message := func(text string, told bool) Layer { return Layer{Part: PartMessage, Text: text, Included: told} }
 	for name, c := range map[string]struct {
 		layers []Layer
 		apart  bool
@@ -53,7 +53,7 @@ func TestJoin(t *testing.T) {
 			want:   Prompt{System: "rules\n", Stdin: "rules\n\nhello\n"},
 		},
 		"the question for a summary is in neither": {
-			layers: []Layer{message("hello", true), {Part: PartSummary, Text: "summarise", Told: true}},
+			layers: []Layer{message("hello", true), {Part: PartSummary, Text: "summarise", Included: true}},
 			want:   Prompt{System: "\n", Stdin: "hello\n"},
 		},
 	} {

@@ -10,16 +10,16 @@ import (
 // their order. Each exchange here takes as much of the room as any other, but for
 // the long one.
 func TestRecall(t *testing.T) {
-	texts := func(words ...string) []*Past { // newest first, as Recall takes them
-		var all []*Past
+	texts := func(words ...string) []*PastExchange { // newest first, as Recall takes them
+		var all []*PastExchange
 		for _, w := range words {
-			all = append(all, NewPast(Exchange{Asked: Said{Text: fmt.Sprintf("%-9s", w)}}))
+			all = append(all, NewPastExchange(Exchange{Message: ExchangeText{Text: fmt.Sprintf("%-9s", w)}}))
 		}
 		return all
 	}
 	each := texts("one")[0].size()
 	for name, c := range map[string]struct {
-		texts    []*Past
+		texts    []*PastExchange
 		room     int  // of so many exchanges
 		short    bool // by one byte
 		question string
@@ -66,7 +66,7 @@ func TestRecall(t *testing.T) {
 				if r.Skipped > 0 {
 					words = append(words, fmt.Sprintf("(%d left out)", r.Skipped))
 				}
-				words = append(words, strings.TrimSpace(r.asked.Text))
+				words = append(words, strings.TrimSpace(r.message.Text))
 			}
 			if got := strings.Join(words, " "); got != c.want {
 				t.Errorf("%q, want %q", got, c.want)

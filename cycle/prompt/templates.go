@@ -58,7 +58,7 @@ func (t Templates) Layers(d Data) ([]Layer, error) {
 			return nil, err
 		}
 		rendered.Part = l.part
-		rendered.Told = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes || d.Missed && l.name == layerHistory)
+		rendered.Included = l.part != PartSummary && rendered.Text != "" && (d.Fresh || l.changes || d.Missed && l.name == layerHistory)
 		all = append(all, rendered)
 	}
 	return all, nil
@@ -116,7 +116,7 @@ func (t Templates) own(name string) (file, text string, err error) {
 		return file, "", err
 	}
 	if len(data) > maxTemplate {
-		return file, "", fmt.Errorf("%s has more than %d KiB: shorten it", file, maxTemplate>>10)
+		return file, "", fmt.Errorf("%s exceeds %d KiB: shorten it", file, maxTemplate>>10)
 	}
 	if len(data) == 0 {
 		data = []byte("\n") // so an empty file makes an empty layer
@@ -145,7 +145,7 @@ func execute(t *template.Template, d Data) (string, error) {
 // message.
 func checkMessage(name, file, text string, d Data) error {
 	if name == layerMessage && !strings.Contains(text, d.Message) {
-		return fmt.Errorf("%s does not show the message: put {{.Message}} into it", file)
+		return fmt.Errorf("%s does not contain the message: add {{.Message}}", file)
 	}
 	return nil
 }
@@ -158,13 +158,13 @@ func (t Templates) Faults() []string {
 	}
 	entries, err := os.ReadDir(t.Folder)
 	if err != nil {
-		return []string{fmt.Sprintf("the folder of turn.prompts cannot be read, and the built-in prompts are used: %v", err)}
+		return []string{fmt.Sprintf("the folder turn.prompts cannot be read, so the built-in prompts are used: %v", err)}
 	}
 	var faults []string
 	for _, e := range entries {
 		name, ours := strings.CutSuffix(e.Name(), templateExt)
 		if ours && !slices.Contains(Names(), name) {
-			faults = append(faults, fmt.Sprintf("%s does not name a layer: the layers are %s",
+			faults = append(faults, fmt.Sprintf("%s is not a layer: expected one of %s",
 				filepath.Join(t.Folder, e.Name()), strings.Join(Names(), ", ")))
 		}
 	}

@@ -103,7 +103,7 @@ func (in *Intake) admit(item Item) (bool, error) {
 	if slices.ContainsFunc(in.items, func(old Item) bool { return old.Key == item.Key }) {
 		return true, nil // its place is reserved, or a poll kept it and died before its commit
 	}
-	if !in.within(item) {
+	if !in.withinLimits(item) {
 		return false, nil
 	}
 	in.items = append(in.items, item)
@@ -137,8 +137,8 @@ func (in *Intake) load() error {
 	return nil
 }
 
-// within reports whether an item is within its sender's daily limits.
-func (in *Intake) within(item Item) bool {
+// withinLimits reports whether an item is within its sender's daily limits.
+func (in *Intake) withinLimits(item Item) bool {
 	account := in.account(item)
 	if item.Kept.Before(in.spent[account]) {
 		return false

@@ -231,7 +231,7 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 	var lines []state.Line
 	at, known := e.at, e.begun || e.at.TurnID != ""
 	for _, l := range slices.Backward(s.Lines) {
-		known = known || !l.After(at.Serial, at.N) && e.atWork(l)
+		known = known || !l.After(at.Serial, at.N) && e.findAttempt(l)
 	}
 	for l, err := range e.store.Newest(EventsRead) {
 		if err != nil {
@@ -241,7 +241,7 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 			lines = append(lines, l)
 			continue
 		}
-		if known = known || e.atWork(l); known {
+		if known = known || e.findAttempt(l); known {
 			break
 		}
 	}
@@ -258,9 +258,10 @@ func (e *Events) lines(s state.State) ([]state.Line, error) {
 	return lines, nil
 }
 
-// atWork looks for the attempt that was running at the cursor, and follows its steps from there
-// on. It is called with the lines before the cursor, the newest first, until it returns true.
-func (e *Events) atWork(l state.Line) (known bool) {
+// findAttempt looks for the attempt that was running at the cursor, and follows its steps from
+// there on. It is called with the lines before the cursor, the newest first, until it returns
+// true.
+func (e *Events) findAttempt(l state.Line) (known bool) {
 	if e.from.IsZero() {
 		e.from = l.At
 	}

@@ -54,7 +54,7 @@ func (h *Headliner) of(source state.Source, payload, sum string, size int64) hea
 			return wholeHeadline(source, raw)
 		}
 	} else if err == nil && size > 0 && sum != "" && length != size {
-		err = store.Damaged(payload, errors.New("its length is not what was kept"))
+		err = store.Damaged(payload, errors.New("its length has changed"))
 	}
 	if err != nil {
 		return headline{Damaged: plain.Brief(damageText(err))}
@@ -111,7 +111,7 @@ func wholeHeadline(source state.Source, raw []byte) headline {
 	case state.Mesh:
 		var m mesh.Message
 		if json.Unmarshal(raw, &m) != nil {
-			return headline{Damaged: "it is not a message of the mesh"}
+			return headline{Damaged: "it is not a mesh message"}
 		}
 		head := headline{Subject: Beginning(m.Text), Files: []string{}}
 		for _, f := range m.Files {

@@ -48,14 +48,14 @@ func TestViewLimits(t *testing.T) {
 			return !strings.Contains(holdText(state.State{Timers: state.Timers{LastStep: viewNoon}}, state.Effect{}, state.HoldSending, viewNoon.Add(d)), "killed")
 		}),
 		limittest.Duration("shortRest", 10*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
-			w, _ := Reader{Turn: &turn.Config{}, Now: func() time.Time { return viewNoon }}.heldForAll(state.State{Work: state.Work{CooldownUntil: viewNoon.Add(d)}})
+			w, _ := Reader{Turn: &turn.Config{}, Now: func() time.Time { return viewNoon }}.waitForAll(state.State{Work: state.Work{CooldownUntil: viewNoon.Add(d)}})
 			return !w.Never
 		}),
 		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !Reader{}.unpolled(state.State{Timers: state.Timers{LastStep: viewNoon}}, viewNoon.Add(d))
+			return !Reader{}.pollIsLate(state.State{Timers: state.Timers{LastStep: viewNoon}}, viewNoon.Add(d))
 		}),
 		limittest.Duration("unpolledFor", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
-			return !Reader{}.unpolled(state.State{Timers: state.Timers{NextDue: viewNoon}}, viewNoon.Add(d))
+			return !Reader{}.pollIsLate(state.State{Timers: state.Timers{NextDue: viewNoon}}, viewNoon.Add(d))
 		}),
 	})
 }

@@ -13,14 +13,14 @@ import (
 
 // The statuses of `inbox list` rows that are not in the inbox.
 const (
-	ListedFailing     = "failing"     // a mail that cannot be fetched
-	ListedFetching    = "fetching"    // a large mail on its way
-	ListedQuarantined = "quarantined" // an item that a gate rejected
+	RowFailing     = "failing"     // a mail that cannot be fetched
+	RowFetching    = "fetching"    // a large mail on its way
+	RowQuarantined = "quarantined" // an item that a gate rejected
 )
 
-// Listed is one row of `inbox list`: a waiting message, a mail that is not fetched yet, or an
+// InboxRow is one row of `inbox list`: a waiting message, a mail that is not fetched yet, or an
 // item in quarantine. A field is null, never absent.
-type Listed struct {
+type InboxRow struct {
 	Number   *string      `json:"number"` // 12, f2 or q3; every inbox command takes it; null for an item of an older version
 	Seq      uint64       `json:"seq"`    // of a message: its number
 	Key      string       `json:"key"`
@@ -59,49 +59,49 @@ type Listed struct {
 
 // Listing returns the waiting messages, the mails that cannot be fetched and those that are
 // being fetched, and the state that they come from.
-func (r Reader) Listing() ([]Listed, state.State, error) {
+func (r Reader) Listing() ([]InboxRow, state.State, error) {
 	s, err := r.Store.Read()
 	if err != nil {
 		return nil, s, err
 	}
 	l := r.lister()
-	rows := []Listed{}
+	rows := []InboxRow{}
 	for i := range s.Inbox {
 		row := l.message(deferredByOutage(s, *r.Policy, s.Inbox[i], r.Now()))
 		row.Questions = operatorQuestions(s, row.Key)
 		rows = append(rows, row)
 	}
-	return append(rows, listedUnfetched(s)...), s, nil
+	return append(rows, unfetchedRows(s)...), s, nil
 }
 
-// listedUnfetched returns the rows of the mails that are not fetched yet.
-func listedUnfetched(s state.State) (rows []Listed) {
-	add := func(key, status string) *Listed {
-		rows = append(rows, Listed{Number: Numeral(unfetchedMark, s.Unfetched[key]), Key: key, Source: state.Mail, Status: status})
+// unfetchedRows returns the rows of the mails that are not fetched yet.
+func unfetchedRows(s state.State) (rows []InboxRow) {
+	add := func(key, status string) *InboxRow {
+		rows = append(rows, InboxRow{Number: Numeral(unfetchedMark, s.Unfetched[key]), Key: key, Source: state.Mail, Status: status})
 		return &rows[len(rows)-1]
 	}
 	for _, f := range s.FailingMails() {
-		row := add(f.Key, ListedFailing)
+		row := add(f.Key, RowFailing)
 		row.At, row.Since, row.Tries, row.NextRetryAt, row.Reason = OrNull(f.Since), OrNull(f.Since), f.Tries, OrNull(f.Next), OrNull(f.Reason)
 	}
 	for _, key := range s.LargeMails() {
-		add(key, ListedFetching)
+		add(key, RowFetching)
 	}
 	return rows
 }
 
-// ListedUnfetched returns the row of an unfetched mail in s. ok is false if s has no such mail.
-func ListedUnfetched(s state.State, key string) (row Listed, ok bool) {
-	rows := listedUnfetched(s)
-	i := slices.IndexFunc(rows, func(r Listed) bool { return r.Key == key })
+// UnfetchedRow returns the row of an unfetched mail in s. ok is false if s has no such mail.
+func UnfetchedRow(s state.State, key string) (row InboxRow, ok bool) {
+	rows := unfetchedRows(s)
+	i := slices.IndexFunc(rows, func(r InboxRow) bool { return r.Key == key })
 	if i < 0 {
-		return Listed{}, false
+		return InboxRow{}, false
 	}
 	return rows[i], true
 }
 
-// Listed returns the row of a message, which may have left the inbox.
-func (r Reader) Listed(m state.Message) Listed { return r.lister().message(m) }
+// InboxRow returns the row of a message, which may have left the inbox.
+func (r Reader) InboxRow(m state.Message) InboxRow { return r.lister().message(m) }
 
 // lister returns the maker of the rows of one list.
 func (r Reader) lister() lister {
@@ -115,11 +115,11 @@ type lister struct {
 }
 
 // message returns the row of a message.
-func (l lister) message(m state.Message) Listed {
+func (l lister) message(m state.Message) InboxRow {
 	head := l.heads.of(m.Source, m.Payload, m.Sum, int64(m.Size))
-	row := Listed{
+	row := InboxRow{
 		Number: Numeral("", m.Seq), Seq: m.Seq, Key: m.Key, Source: m.Source, Kind: m.Kind, At: OrNull(m.At.UTC()), From: m.From, Operator: m.Operator,
-		Proved: l.proved(m), Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: string(m.Status),
+		Proved: l.isProven(m), Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: string(m.Status),
 		Reason: OrNull(m.Reason), NextRetryAt: OrNull(m.NextRetryAt), Attempts: m.Attempts, Title: m.Title,
 		TurnID: OrNull(m.TurnID), Epoch: m.Epoch, Trace: OrNull(m.Trace), Payload: OrNull(m.Payload), Size: int64(m.Size), Message: &m,
 	}
@@ -129,9 +129,9 @@ func (l lister) message(m state.Message) Listed {
 	return row
 }
 
-// proved reports whether the sender of a message is proven: by the gate of mail, by a token, or
+// isProven reports whether the sender of a message is proven: by the gate of mail, by a token, or
 // because the message was written on this machine.
-func (l lister) proved(m state.Message) bool {
+func (l lister) isProven(m state.Message) bool {
 	switch m.Source {
 	case state.Mail:
 		return l.provesMail
@@ -144,7 +144,7 @@ func (l lister) proved(m state.Message) bool {
 }
 
 // ListQuarantine returns the items in quarantine, in the order of their numbers.
-func (r Reader) ListQuarantine() ([]Listed, error) {
+func (r Reader) ListQuarantine() ([]InboxRow, error) {
 	items, err := r.Quarantined()
 	if err != nil {
 		return nil, err
@@ -163,30 +163,30 @@ func (r Reader) ListQuarantine() ([]Listed, error) {
 	}
 	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
 	l := r.lister()
-	rows := []Listed{}
+	rows := []InboxRow{}
 	for _, i := range items {
 		rows = append(rows, l.item(i, numbers[i.Key]))
 	}
 	return rows, nil
 }
 
-// ListedItem returns the row of an item in quarantine.
-func (r Reader) ListedItem(i quarantine.Item) (Listed, error) {
+// QuarantineRow returns the row of an item in quarantine.
+func (r Reader) QuarantineRow(i quarantine.Item) (InboxRow, error) {
 	s, err := r.Store.Read()
 	if err != nil {
-		return Listed{}, err
+		return InboxRow{}, err
 	}
 	numbers, err := quarantineNumbers(r.Store, s, map[string]bool{i.Key: true})
 	return r.lister().item(i, numbers[i.Key]), err
 }
 
 // item returns the row of an item in quarantine.
-func (l lister) item(i quarantine.Item, number uint64) Listed {
+func (l lister) item(i quarantine.Item, number uint64) InboxRow {
 	reason, evidence := trust.Finding(i.Gate, i.Reason)
 	head := l.heads.of(i.Source, i.Payload, i.Sum, 0)
-	row := Listed{
+	row := InboxRow{
 		Number: Numeral(quarantineMark, number), Key: i.Key, Source: i.Source, At: OrNull(i.At.UTC()), From: i.From,
-		Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: ListedQuarantined,
+		Subject: head.Subject, Files: head.Files, Damage: OrNull(head.Damaged), Status: RowQuarantined,
 		Reason: OrNull(reason), Gate: OrNull(i.Gate), Evidence: OrNull(evidence),
 		Payload: OrNull(i.Payload), Size: i.Size, Kept: OrNull(i.Kept.UTC()),
 	}

@@ -68,9 +68,9 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestHeadlineOfMuch checks that beyond its limit a list reads beginnings alone: the
+// TestHeadlineBudget checks that beyond its limit a list reads beginnings alone: the
 // subject, no files, and the length of what is damaged.
-func TestHeadlineOfMuch(t *testing.T) {
+func TestHeadlineBudget(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	m := kept(t, st, "mail:1", state.Mail, withFile+strings.Repeat("x", headlineRead))
 	heads := Headliner{Store: st, read: wholeBudget}

@@ -466,19 +466,19 @@ func savings(t *turn.Config, tier state.Tier) []string {
 		return saved
 	}
 	if len(t.Low.Command) > 0 {
-		saved = append(saved, "low_command runs")
+		saved = append(saved, "low_command used")
 	}
 	if len(t.Low.Args) > 0 {
-		saved = append(saved, "low_args are added")
+		saved = append(saved, "low_args added")
 	}
 	if len(t.Low.Options) > 0 {
-		saved = append(saved, "low_options are chosen")
+		saved = append(saved, "low_options used")
 	}
 	if t.Low.Model != "" {
-		saved = append(saved, "low_model is asked")
+		saved = append(saved, "low_model used")
 	}
 	if t.Runner == turn.API {
 		saved = append(saved, "half of max_calls, max_tools and max_output")
 	}
-	return append(saved, "no turns of its own")
+	return append(saved, "no turns planned by the agent")
 }

@@ -132,9 +132,9 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 		if !now.Before(c.Until) {
 			continue
 		}
-		text := askedAbout(c.Key, quarantined)
+		text := challengeQuestion(c.Key, quarantined)
 		open = append(open, StatusQuestion{
-			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: OrNull(c.Made), Until: OrNull(c.Until), Sent: hasLeft(s, c.ID),
+			Kind: QuestionChallenge, ID: c.ID, To: operator, Text: &text, Asked: OrNull(c.Made), Until: OrNull(c.Until), Sent: wasSent(s, c.ID),
 			Options: []string{},
 		})
 	}
@@ -144,7 +144,7 @@ func questions(s state.State, operator string, quarantined quarantine.Folder, no
 // questionOf returns the question of one wait of a turn. key is that of the turn's message.
 func questionOf(s state.State, w state.Wait, key string) StatusQuestion {
 	q := StatusQuestion{
-		Kind: QuestionAsk, ID: w.ID, To: w.To, Text: OrNull(w.Text), Asked: OrNull(w.Asked), Until: OrNull(w.By), Sent: hasLeft(s, w.ID),
+		Kind: QuestionAsk, ID: w.ID, To: w.To, Text: OrNull(w.Text), Asked: OrNull(w.Asked), Until: OrNull(w.By), Sent: wasSent(s, w.ID),
 		Options: append([]string{}, w.Options...), Key: OrNull(key),
 	}
 	switch {
@@ -165,11 +165,11 @@ func operatorQuestions(s state.State, key string) (open []StatusQuestion) {
 	return open
 }
 
-// hasLeft reports whether an effect has left the outbox and was not given up.
-func hasLeft(s state.State, id string) bool { return !s.Keeps(id) }
+// wasSent reports whether an effect has left the outbox and was not given up.
+func wasSent(s state.State, id string) bool { return !s.Keeps(id) }
 
-// askedAbout returns the question of a challenge, in words.
-func askedAbout(key string, quarantined quarantine.Folder) string {
+// challengeQuestion returns the question of a challenge, in words.
+func challengeQuestion(key string, quarantined quarantine.Folder) string {
 	item, err := quarantined.Find(key)
 	if err != nil {
 		return fmt.Sprintf("did you write the mail %s?", plain.Line(key))

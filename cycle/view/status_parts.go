@@ -57,18 +57,18 @@ type StatusPrompt struct {
 func PromptStatus(s state.State, p state.Policy, now time.Time) []StatusPrompt {
 	all := []StatusPrompt{}
 	for _, c := range p.Prompts {
-		shown := StatusPrompt{Name: c.Name, At: c.At}
+		status := StatusPrompt{Name: c.Name, At: c.At}
 		i := slices.IndexFunc(s.Prompts, func(row state.TimedPrompt) bool { return row.Name == c.Name })
 		if i < 0 || s.Prompts[i].At != c.At {
-			shown.Next = OrNull(c.Next(now, p.Location).UTC())
+			status.Next = OrNull(c.Next(now, p.Location).UTC())
 		} else {
 			row := s.Prompts[i]
-			shown.Next, shown.Fails, shown.Since = OrNull(row.Next), row.Fails, OrNull(row.Since)
+			status.Next, status.Fails, status.Since = OrNull(row.Next), row.Fails, OrNull(row.Since)
 			if !now.Before(row.Next) {
-				shown.Held = s.PromptsHeld(p, now)
+				status.Held = s.PromptsHeld(p, now)
 			}
 		}
-		all = append(all, shown)
+		all = append(all, status)
 	}
 	return all
 }
@@ -95,14 +95,14 @@ func outboxStatus(s state.State, now time.Time) StatusOutbox {
 	st := StatusOutbox{Waiting: len(s.Outbox) + len(s.HookCalls), Undeliverable: len(s.Undelivered), Holds: []StatusHold{}}
 	for _, rows := range [][]state.Effect{s.Outbox, s.HookCalls} {
 		for _, e := range rows {
-			st.held(holdOf(s, e, now))
+			st.add(holdOf(s, e, now))
 		}
 	}
 	return st
 }
 
-// held counts an effect that waits.
-func (o *StatusOutbox) held(h StatusHold) {
+// add counts an effect that waits.
+func (o *StatusOutbox) add(h StatusHold) {
 	for i := range o.Holds {
 		known := &o.Holds[i]
 		if known.Why != h.Why || known.Text != h.Text {
@@ -138,38 +138,38 @@ func holdText(s state.State, e state.Effect, why state.Hold, now time.Time) stri
 	switch why {
 	case state.HoldSending:
 		if now.Sub(s.LastStep) > sendingLate {
-			return "its sender seems to have been killed; the next poll settles that"
+			return "its sending process seems to have been killed; the next poll handles that"
 		}
 		return "is being sent by another process"
 	case state.HoldHalt:
 		return "held back by HALT"
 	case state.HoldLogin:
 		if e.Channel == state.ByMesh {
-			return "the mesh denies our token"
+			return "the mesh rejects our token"
 		}
-		return "the mail server denies our login"
+		return "the mail server rejects our login"
 	case state.HoldDown:
-		return "the mail server cannot be used"
+		return "the mail server is unavailable"
 	case state.HoldOrder:
-		return "waits for an earlier one to the same recipient"
+		return "waits for an earlier message to the same recipient"
 	case state.HoldPace:
-		return "five messages a minute go to other agents"
+		return "the limit is five messages a minute to other agents"
 	case state.HoldBackoff:
-		return fmt.Sprintf("was tried %s%s", timesTried(e.Attempts), orNothing(": ", e.Reason))
+		return fmt.Sprintf("has been tried %s%s", timesTried(e.Attempts), withLead(": ", e.Reason))
 	case state.HoldHook:
-		return fmt.Sprintf("hook %s fails", plain.Line(e.To))
+		return fmt.Sprintf("hook %s is failing", plain.Line(e.To))
 	}
 	if e.Channel == state.ByHook {
 		return "the next poll calls hook " + plain.Line(e.To)
 	}
 	if e.Attempts > 0 || e.Denied {
-		return "the next poll tries it again" + orNothing("; the last failure: ", e.Reason)
+		return "the next poll retries it" + withLead("; the last failure: ", e.Reason)
 	}
 	return "the next poll sends it"
 }
 
-// orNothing returns lead and reason, or "" if the reason is empty.
-func orNothing(lead, reason string) string {
+// withLead returns lead and reason, or "" if the reason is empty.
+func withLead(lead, reason string) string {
 	if reason = plain.Line(reason); reason == "" {
 		return ""
 	}
@@ -229,11 +229,11 @@ type Wakeup struct {
 	Held  string    `json:"held"`  // the reason why it waits although it is due, or ""
 }
 
-// Wakeups returns the waiting wakeups that shown accepts, the next first.
-func Wakeups(s state.State, p state.Policy, now time.Time, shown func(state.Message) bool) []Wakeup {
+// Wakeups returns the waiting wakeups for which accept returns true, the next first.
+func Wakeups(s state.State, p state.Policy, now time.Time, accept func(state.Message) bool) []Wakeup {
 	rows := []Wakeup{}
 	for _, m := range s.Planned() {
-		if !shown(m) {
+		if !accept(m) {
 			continue
 		}
 		w := Wakeup{Seq: m.Seq, Key: m.Key, Kind: m.Kind, At: m.NextRetryAt, Title: m.Title}

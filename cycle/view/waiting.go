@@ -63,10 +63,10 @@ const unpolledFor = 2 * time.Minute
 // answer yet.
 func (r Reader) WhyWaits(s state.State, key string) Waiting {
 	msg, _ := s.Message(key)
-	if w, ok := heldByTurn(s, msg); ok && s.SharesTurn(msg) {
+	if w, ok := waitForTurn(s, msg); ok && s.SharesTurn(msg) {
 		return w
 	}
-	if w, ok := r.heldForAll(s); ok {
+	if w, ok := r.waitForAll(s); ok {
 		return w
 	}
 	now, login := r.Now(), r.Policy.Login
@@ -74,7 +74,7 @@ func (r Reader) WhyWaits(s state.State, key string) Waiting {
 		c := s.Credentials[login]
 		return Waiting{Why: WaitCredential, Never: true, Who: login, Since: c.Since, Reason: c.Reason}
 	}
-	if w, ok := heldByTurn(s, msg); ok {
+	if w, ok := waitForTurn(s, msg); ok {
 		return w
 	}
 	if msg.Status == state.Deferred && msg.NextRetryAt.After(now) {
@@ -83,11 +83,11 @@ func (r Reader) WhyWaits(s state.State, key string) Waiting {
 	if first := s.Before(key, *r.Policy, now); len(first) > 0 {
 		return Waiting{Why: WaitBehind, Who: first[0].From, Source: first[0].Source, Count: len(first)}
 	}
-	return r.heldByPoll(s)
+	return r.waitForPoll(s)
 }
 
-// heldForAll returns the reason that holds back every turn.
-func (r Reader) heldForAll(s state.State) (w Waiting, ok bool) {
+// waitForAll returns the reason that holds back every turn.
+func (r Reader) waitForAll(s state.State) (w Waiting, ok bool) {
 	if r.Turn == nil {
 		return Waiting{Why: WaitNoRunner, Never: true}, true
 	}
@@ -100,7 +100,7 @@ func (r Reader) heldForAll(s state.State) (w Waiting, ok bool) {
 	if backend, o, out := s.AllOut(*r.Policy, r.Now()); out {
 		return Waiting{Why: WaitBackend, Never: o.Until.Sub(r.Now()) > shortRest, Until: o.Until, Since: o.Since, Reason: o.Sentence(backend)}, true
 	}
-	if why := Broke(s, *r.Policy, r.Now()); why != "" {
+	if why := OutOfMoney(s, *r.Policy, r.Now()); why != "" {
 		return Waiting{Why: WaitMoney, Never: true, Reason: why}, true
 	}
 	if err := r.Store.Blocked(s); err != nil {
@@ -109,8 +109,8 @@ func (r Reader) heldForAll(s state.State) (w Waiting, ok bool) {
 	return Waiting{}, false
 }
 
-// heldByTurn returns the wait for the turn that is under way. ok is false without such a turn.
-func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
+// waitForTurn returns the wait for the turn that is under way. ok is false without such a turn.
+func waitForTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 	head := s.Turn
 	has, _ := s.TurnMessage()
 	own := s.SharesTurn(msg)
@@ -132,7 +132,7 @@ func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 		}
 		for _, open := range head.Waiting {
 			if open.Operator && !open.Answered() {
-				w.Why, w.Who, w.Until, w.Reason, w.Key = WaitQuestion, open.To, open.By, open.Text+Offered(open.Options), strconv.FormatUint(has.Seq, 10)
+				w.Why, w.Who, w.Until, w.Reason, w.Key = WaitQuestion, open.To, open.By, open.Text+OptionsText(open.Options), strconv.FormatUint(has.Seq, 10)
 				if own {
 					w.Why = WaitAnswer
 				}
@@ -147,8 +147,8 @@ func heldByTurn(s state.State, msg state.Message) (w Waiting, ok bool) {
 	return w, true
 }
 
-// heldByPoll returns the reason why no poll has run a message that could have its turn.
-func (r Reader) heldByPoll(s state.State) Waiting {
+// waitForPoll returns the reason why no poll has run a message that could have its turn.
+func (r Reader) waitForPoll(s state.State) Waiting {
 	now := r.Now()
 	if c, fails := s.Credentials[state.CredentialIMAP]; fails {
 		return Waiting{Why: WaitSource, Who: state.CredentialIMAP, Since: c.Since, Reason: c.Reason}
@@ -156,17 +156,17 @@ func (r Reader) heldByPoll(s state.State) Waiting {
 	if offline(s, *r.Policy, r.ReadsMail) {
 		return Waiting{Why: WaitSource, Since: s.LastMailRead}
 	}
-	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: r.unpolled(s, now)}
+	return Waiting{Why: WaitPoll, Until: s.NextDue, Never: r.pollIsLate(s, now)}
 }
 
-// unpolled reports whether the poll that was due has not come, or polls are never due.
-func (r Reader) unpolled(s state.State, now time.Time) bool {
+// pollIsLate reports whether the poll that was due has not come, or polls are never due.
+func (r Reader) pollIsLate(s state.State, now time.Time) bool {
 	silent := now.Sub(s.LastStep) > unpolledFor
 	return silent && (r.Unscheduled || now.Sub(s.NextDue) > unpolledFor)
 }
 
-// whyNudgeWaits returns the reason why a nudge has not come further than got shows. ok is false if the
-// reason is unknown.
+// whyNudgeWaits returns the reason why a nudge has not come further than got shows. ok is false if
+// the reason is unknown.
 func (r Reader) whyNudgeWaits(got Receipt) (w Waiting, ok bool) {
 	s, err := r.Store.Read()
 	if err != nil {
@@ -175,7 +175,7 @@ func (r Reader) whyNudgeWaits(got Receipt) (w Waiting, ok bool) {
 	if got.Polled == nil {
 		return Waiting{Why: WaitPoll, Until: s.NextDue}, true
 	}
-	if w, ok := heldByTurn(s, state.Message{}); ok {
+	if w, ok := waitForTurn(s, state.Message{}); ok {
 		return w, true
 	}
 	if next, ok := s.NextToRun(*r.Policy, r.Now()); ok {
@@ -192,16 +192,16 @@ func (r Reader) whyNudgeWaits(got Receipt) (w Waiting, ok bool) {
 	return w, true
 }
 
-// Offered returns the options of a question in parentheses, or "".
-func Offered(options []string) string {
+// OptionsText returns the options of a question in parentheses, or "".
+func OptionsText(options []string) string {
 	if len(options) == 0 {
 		return ""
 	}
 	return " (" + plain.Line(strings.Join(options, ", ")) + ")"
 }
 
-// Broke is Broke.
-func Broke(s state.State, p state.Policy, now time.Time) string {
+// OutOfMoney returns the reason why the agent cannot afford a turn, or "".
+func OutOfMoney(s state.State, p state.Policy, now time.Time) string {
 	if s.Tier(p, now) != state.TierDead {
 		return ""
 	}

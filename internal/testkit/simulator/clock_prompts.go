@@ -56,7 +56,7 @@ func (p *process) configurePrompts(a *cycle.Agent) {
 		if c.Asks {
 			prompted.If = &hook.Program{Command: []string{"check"}}
 		}
-		a.Prompted = append(a.Prompted, prompted)
+		a.ClockPrompts = append(a.ClockPrompts, prompted)
 		a.Policy.Prompts = append(a.Policy.Prompts, state.PromptPolicy{Name: c.Name, At: c.At, CatchUp: c.CatchUp, Asks: c.Asks, Next: times.Next})
 	}
 	a.AskPrompt = p.askPrompt
@@ -86,7 +86,7 @@ func (p *process) askPrompt(context.Context, cycle.ClockPrompt) (nothing string,
 	switch {
 	case v != goOn || n%7 == 6:
 		w.count.happened("the program of a prompt broke")
-		return "", errors.New("its if, check, ended with exit status 3")
+		return "", errors.New("its `if` program, check, failed: exit status 3")
 	case n%3 == 2:
 		w.count.happened("a prompt was not needed")
 		return "check says that there is nothing to do", nil
