@@ -141,7 +141,7 @@ func (k fleetKeyCmd) print(r fleetKeyOutput) {
 	case r.Made:
 		k.out.Printf("made %s (mode 0600), which is secret\n", *r.File)
 	case r.File != nil:
-		k.out.Printf("kept %s, which exists already\n", *r.File)
+		k.out.Printf("kept %s, which already exists\n", *r.File)
 	}
 	lines := []string{"public key", r.Public}
 	if r.Agent == nil {

@@ -158,7 +158,7 @@ func (k initCmd) run(c *cli.Context) error {
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or make the file that it points to")
+		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or create the file that it points to")
 	} else {
 		setup.RemoveDrafts(filepath.Dir(path)) // an init may have been killed after its last write
 	}
@@ -235,7 +235,7 @@ func (k initCmd) printWritten(c *cli.Context, r initOutput, plan setup.Plan) {
 		}
 		return
 	}
-	k.out.Printf("kept %s, which exists already\n", r.Config)
+	k.out.Printf("kept %s, which already exists\n", r.Config)
 	if r.Password != nil {
 		k.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}

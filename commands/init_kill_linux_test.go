@@ -157,7 +157,7 @@ func TestCtrlCAtInit(t *testing.T) {
 		"a later question":   {nil, []string{"which you write from: ", "operator@example.com", "own email address: ", "a@gmail.com"}, "call it as @NAME [a]: ", false},
 		"the password":       {[]string{"--operator", "operator@example.com", "--address", "a@gmail.com", "--handle", "a"}, nil, "(not shown; leave empty to add it later): ", true},
 		"a trial":            {[]string{"--operator", "operator@example.com", "--address", "a@example.org", "--handle", "a", "--imap-host", hangs}, nil, "trying " + hangs + " …", false},
-		"after a trial":      {[]string{"--operator", "operator@example.com", "--address", "a@example.org", "--handle", "a", "--imap-host", closed}, nil, "keep it as it is? [y/N]: ", false},
+		"after a trial":      {[]string{"--operator", "operator@example.com", "--address", "a@example.org", "--handle", "a", "--imap-host", closed}, nil, "use it anyway? [y/N]: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

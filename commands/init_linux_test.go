@@ -249,7 +249,7 @@ func TestInitOffersTheBox(t *testing.T) {
 		"it is not wanted":       {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
 		"another word":           {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
 		"it does not work there": {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
-		"it is missing":          {"claude", "", []exchange{{"claude is not in the PATH", ""}, {"keep it as it is? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
+		"it is missing":          {"claude", "", []exchange{{"claude is not in the agent's PATH", ""}, {"use it anyway? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
 		"it is found":            {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
 		"a box of its own":       {"codex", works, []exchange{{"[none]", "\n"}}, ""},
 		"in spite of its own":    {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},

@@ -24,7 +24,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 		return path
 	}
 	wrong, right := fleettest.NewKey(t), engine.Users["agent"]
-	const question = "the file with the agent's key for the mesh, which is made if it is missing"
+	const question = "the file for the agent's mesh key (created if it is missing)"
 	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+closed)
 	d.types(question+" ["+filepath.Join(dir, "agent.nk")+"]", key("bad", "my-password"))
 	d.says("it is not the seed of a user's nkey", "hint: ")
@@ -36,7 +36,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	d.says("would send messages unencrypted")
 	d.types(keep, "")
 	d.types("the URL of the mesh [nats://n1.example.com]", engine.URL())
-	d.says("trying "+engine.URL(), "it refuses the key", "hint: the servers must know the key of this agent: `agentstateloop fleet plan` takes it as agent="+wrong.Public)
+	d.says("trying "+engine.URL(), "it refuses the key", "hint: the servers must know this agent's key: pass agent="+wrong.Public+" to `agentstateloop fleet plan`")
 	d.types(keep, "")
 	d.types(question+" ["+filepath.Join(dir, "wrong")+"]", key("right", right.Seed))
 	d.says("trying " + engine.URL() + " …\n")

@@ -26,7 +26,7 @@ func (k initCmd) newPassword(c *cli.Context, plans setup.Setup, a *cycle.Agent) 
 		if _, err := setup.PasswordFile(conf); err != nil {
 			return nil, nil // the agent has no password file
 		}
-		wanted, err := plans.Asker.Confirm(c.Context, a.Config+" exists already; take a new password for "+a.Mail.Address+"?")
+		wanted, err := plans.Asker.Confirm(c.Context, a.Config+" already exists; set a new password for "+a.Mail.Address+"?")
 		if !wanted || err != nil {
 			return nil, err
 		}

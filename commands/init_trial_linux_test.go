@@ -91,7 +91,7 @@ func (d *initDialogue) ends(code int) string {
 }
 
 const (
-	keep     = "keep it as it is? [y/N]"
+	keep     = "use it anyway? [y/N]"
 	shown    = "(not shown; leave empty to add it later)"
 	again    = "again (not shown; leave empty for another username)"
 	newShown = "(not shown; leave empty to keep the old one)"
@@ -139,27 +139,27 @@ func TestInitTriesEachAnswer(t *testing.T) {
 		if wrong.host == h.silent && os.Getenv(requireReal) == "" {
 			continue // it takes eight seconds
 		}
-		d.types("its IMAP server [imap.example.org]", wrong.host)
+		d.types("the IMAP server [imap.example.org]", wrong.host)
 		d.says("  trying "+wrong.host, " …\n", wrong.reason, wrong.hint)
 		d.types(keep, "")
 	}
-	d.types("its IMAP server [imap.example.org]", h.imap.IMAPTLS)
+	d.types("the IMAP server [imap.example.org]", h.imap.IMAPTLS)
 	d.says("trying " + h.imap.IMAPTLS + " …\n")
-	d.types("its SMTP server", h.imap.IMAPTLS)
+	d.types("the SMTP server", h.imap.IMAPTLS)
 	d.says("does not speak SMTP", "usual")
 	d.types(keep, "n")
-	d.types("its SMTP server", h.smtp.SMTPTLS)
+	d.types("the SMTP server", h.smtp.SMTPTLS)
 
 	d.types("the password of agent@example.org "+shown, "let-me-in-please")
-	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refuses the login: NO [AUTHENTICATIONFAILED]", "hint: some servers want another username")
+	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refused the login: NO [AUTHENTICATIONFAILED]", "hint: some servers expect a username")
 	d.types(keep, "")
 	d.types("the password of agent@example.org "+again, "let-me-in-2")
 	d.says("as agent@example.org …\n", "the server refuses the login")
 	d.types(keep, "")
 	d.types("the password of agent@example.org "+again, "")
-	d.types("the username at the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
+	d.types("the username on the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
 	d.says("that is the password that you have just typed")
-	d.types("the username at the server [agent@example.org]", h.imap.Username)
+	d.types("the username on the server [agent@example.org]", h.imap.Username)
 	d.types("the password of "+h.imap.Username+" "+shown, "let-me-in-please")
 	d.says("the server refuses the login")
 	d.types(keep, "")
@@ -178,7 +178,7 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	if got := readFile(t, filepath.Join(d.dir, "agent.password")); got != h.imap.Password+"\n" {
 		t.Errorf("the password file has %q", got)
 	}
-	if works := "checks are well: config, secret.imap, imap, smtp,"; !strings.Contains(d.printed.String(), works) {
+	if works := "checks are ok: config, secret.imap, imap, smtp,"; !strings.Contains(d.printed.String(), works) {
 		t.Errorf("doctor does not say %q:\n%s", works, &d.printed)
 	}
 }
@@ -189,9 +189,9 @@ func TestInitKeepsWhatDoesNotWork(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--operator", "operator@example.com", "--address", "agent@example.org",
 		"--handle", "agent", "--imap-host", h.imap.IMAPTLS, "--mesh-url", "http://"+h.closed)
-	d.says("trying "+h.imap.IMAPTLS, "tls: failed to verify certificate: x509: certificate signed by unknown authority", "hint: if it is your own server, name its authority with --ca-file FILE")
+	d.says("trying "+h.imap.IMAPTLS, "tls: failed to verify certificate: x509: certificate signed by unknown authority", "hint: if it is your own server, pass its CA certificate with --ca-file FILE")
 	d.types(keep, "yes")
-	d.types("its SMTP server", h.closed)
+	d.types("the SMTP server", h.closed)
 	d.says("connect: connection refused")
 	d.types(keep, "y")
 	d.types(shown, "hunter2-and-more")
@@ -240,7 +240,7 @@ func TestInitLooksForTheProgram(t *testing.T) {
 	}
 	d := startInitOnline(t, dir, "--preset", "none", "--handle", "agent", "--no-network", "--sandbox", "none")
 	d.types("[gemini]", "codex")
-	d.says("codex is not in the PATH that the agent will have, " + dir + "/bin:/usr/bin:/bin")
+	d.says("codex is not in the agent's PATH (" + dir + "/bin:/usr/bin:/bin)")
 	d.types(keep, "")
 	d.types("[gemini]", "exec")
 	for _, wrong := range []struct{ program, reason string }{
@@ -277,7 +277,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// It is offered, and declined by an empty line.
 	d = startInitExisting(t, dir)
-	d.types("exists already; take a new password for agent@example.org? [y/N]", "")
+	d.types("already exists; set a new password for agent@example.org? [y/N]", "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -285,12 +285,12 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// A wrong one does not replace it, and neither does an empty one.
 	d = startInitExisting(t, dir, "--password")
-	d.types("the new password of "+h.imap.Username+" "+newShown, "wrong-password-0123")
-	d.says("the server refuses the login: NO")
+	d.types("the new password for "+h.imap.Username+" "+newShown, "wrong-password-0123")
+	d.says("the server refused the login: NO")
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q before it worked", got)
 	}
-	d.types("replace the old password all the same? [y/N]", "")
+	d.types("replace the old password anyway? [y/N]", "")
 	d.types(newShown, "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
@@ -317,7 +317,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 	// It is only kept untried if the person says so.
 	d = startInitExisting(t, dir, "--password")
 	d.types(newShown, "future-password-0123")
-	d.types("replace the old password all the same? [y/N]", "y")
+	d.types("replace the old password anyway? [y/N]", "y")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "future-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -349,7 +349,7 @@ func TestInitPasswordOfAScript(t *testing.T) {
 	}{
 		"it works":         {"password_file = \"p\"", h.imap.Password, []string{"--password", "--password-stdin"}, exitDone, h.imap.Password + "\n", ""},
 		"alone":            {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin"}, exitDone, h.imap.Password + "\n", ""},
-		"it is wrong":      {"password_file = \"p\"", "wrong-password-0123", []string{"--password", "--password-stdin"}, exitError, "old\n", "the server refuses the login: NO [AUTHENTICATIONFAILED] Authentication failed.: the old password stays"},
+		"it is wrong":      {"password_file = \"p\"", "wrong-password-0123", []string{"--password", "--password-stdin"}, exitError, "old\n", "the server refused the login: NO [AUTHENTICATIONFAILED] Authentication failed.: the old password was kept"},
 		"it is not tried":  {"password_file = \"p\"", "wrong-password-0123", []string{"--password", "--password-stdin", "--no-network"}, exitDone, "wrong-password-0123\n", ""},
 		"it is missing":    {"password_file = \"p\"", "", []string{"--password"}, exitUsage, "old\n", "--password-stdin is missing"},
 		"it is empty":      {"password_file = \"p\"", "", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "stdin is empty"},

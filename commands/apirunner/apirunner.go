@@ -242,10 +242,10 @@ func (l *outlook) check(context.Context) (react.Outlook, error) {
 	}
 	o.Notes = append(o.Notes, l.missing...)
 	if n := waiting(s); n > 0 {
-		o.Notes = append(o.Notes, fmt.Sprintf("Messages that wait in your inbox until this turn ends: %d.", n))
+		o.Notes = append(o.Notes, fmt.Sprintf("Messages waiting in your inbox until this turn ends: %d.", n))
 	}
 	if l.slept && s.SleepUntil.After(l.now()) {
-		o.Notes = append(o.Notes, "You have asked to rest: end this turn as soon as its work is done.")
+		o.Notes = append(o.Notes, "You asked to rest: end this turn as soon as its work is done.")
 	}
 	return o, nil
 }
@@ -277,7 +277,7 @@ func (l *outlook) checkMoney(o *react.Outlook) error {
 	}
 	if money.Tier != state.TierNormal {
 		o.Low = true
-		o.Notes = append(o.Notes, fmt.Sprintf("Money is short (%s): you have half as many calls, and half as much room for each answer. Finish what matters most, and be brief.", money.Tier))
+		o.Notes = append(o.Notes, fmt.Sprintf("Money is short (%s): you have half as many calls, and each answer can be half as long. Do the most important work first, and be brief.", money.Tier))
 	}
 	return nil
 }
@@ -317,7 +317,7 @@ func (r *Runner) summaryLoop(ctx context.Context) (*react.Loop, string, error) {
 	}
 	text, err := io.ReadAll(r.Stdin)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the text to summarise: %w", err)
+		return nil, "", fmt.Errorf("read the text to summarize: %w", err)
 	}
 	s := r.config.File.API
 	names := react.Names{Usual: s.Model, Summary: s.SummaryModel}

@@ -50,7 +50,7 @@ func (b toolbox) theirs(ctx context.Context, servers []toolserver.Server, patter
 			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("Not all tools of %s are available: %s.", server.Name, notes))
 		}
 		for _, name := range patterns.Missing(server.Name, started[i].Names()) {
-			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tool server %s lists no tool %s now.", server.Name, name))
+			b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("The tool server %s does not list the tool %s now.", server.Name, name))
 		}
 		tools = b.add(tools, theirs, server.Name)
 	}
@@ -60,7 +60,7 @@ func (b toolbox) theirs(ctx context.Context, servers []toolserver.Server, patter
 // add appends the tools of a server to those of others, up to the limit.
 func (b toolbox) add(tools, theirs []react.Tool, server string) []react.Tool {
 	if left := maxForeign - len(tools); len(theirs) > left {
-		b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("%d tools of %s are left out: a turn has at most %d tools of servers.", len(theirs)-left, server, maxForeign))
+		b.outlook.missing = append(b.outlook.missing, fmt.Sprintf("%d tools of %s are left out: the limit is %d server tools per turn.", len(theirs)-left, server, maxForeign))
 		theirs = theirs[:left]
 	}
 	return append(tools, theirs...)

@@ -229,7 +229,7 @@ func openFiles(folders react.Folders, names []string) (list []files.Opened, clos
 		}
 	}
 	if len(names) > files.Max {
-		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(names), files.Max)
+		return nil, nil, fmt.Errorf("%d files exceed the limit of %d per message", len(names), files.Max)
 	}
 	for _, name := range names {
 		f, err := folders.Open(name)

@@ -133,7 +133,7 @@ func (l *Loader) wireBackends(c *Config, usual *turn.Config, self string) ([]cyc
 		return nil, err
 	}
 	if n := len(t.Fallback); n > cycle.MaxFallbacks {
-		return nil, c.Wrong("turn.fallback", "there are %d of them, and at most %d are tried", n, cycle.MaxFallbacks)
+		return nil, c.Wrong("turn.fallback", "%d fallbacks are set, but the limit is %d", n, cycle.MaxFallbacks)
 	}
 	if usual == nil {
 		if len(t.Fallback) > 0 {
@@ -144,7 +144,7 @@ func (l *Loader) wireBackends(c *Config, usual *turn.Config, self string) ([]cyc
 	var all []cycle.Backend
 	if t.OnLimit == OnLimitLow {
 		if !usual.Cheaper() {
-			return nil, c.At(dotted("turn.on_limit"), `set low_args to the arguments that name a cheaper model, low_command with runner = "exec", or low_model in [api]`, `"low" needs a cheaper model`)
+			return nil, c.At(dotted("turn.on_limit"), `set low_args to arguments that select a cheaper model, low_command with runner = "exec", or low_model in [api]`, `"low" requires a cheaper model`)
 		}
 		all = append(all, cycle.LowBackend(usual))
 	}
@@ -197,7 +197,7 @@ func (c *Config) checkFallback(usual turnSection) error {
 	// Arguments of the runner set the permissions of a turn. A fallback must not have more.
 	for cause, args := range usual.Permissions.lists() {
 		if *args != nil && *c.File.Turn.Permissions.lists()[cause] == nil {
-			return c.Missing("turn.permissions."+cause, fmt.Sprintf("[turn.permissions] limits such turns with arguments of %s; set those of %s in [turn.fallback.permissions], or [] for none", usual.Runner, runner))
+			return c.Missing("turn.permissions."+cause, fmt.Sprintf("[turn.permissions] restricts these turns with arguments for %s; set the arguments for %s in [turn.fallback.permissions], or [] for none", usual.Runner, runner))
 		}
 	}
 	return nil

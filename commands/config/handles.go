@@ -50,7 +50,7 @@ func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) 
 		}
 		same := slices.DeleteFunc(slices.Clone(known), func(k Known) bool { return k.Handle != handle })
 		if len(same) > 1 {
-			return "", terminal.Usagef("name one with --config FILE", "@%s is in two configurations: %s and %s", handle, same[0].Path, same[1].Path)
+			return "", terminal.Usagef("choose one with --config FILE", "@%s is in two configurations: %s and %s", handle, same[0].Path, same[1].Path)
 		}
 		if len(same) == 1 {
 			return same[0].Path, nil
@@ -76,7 +76,7 @@ func hintForUnknown(handle string, known []Known) string {
 	if i := slices.IndexFunc(handles, func(h string) bool { return strings.HasPrefix(h, handle) }); i >= 0 {
 		return "did you mean @" + handles[i] + "?"
 	}
-	return fmt.Sprintf("there are @%s; name a configuration elsewhere with --config FILE", strings.Join(handles, ", @"))
+	return fmt.Sprintf("the known agents are @%s; name any other configuration with --config FILE", strings.Join(handles, ", @"))
 }
 
 // addKnown adds a configuration unless it is already there or the file belongs to another program.

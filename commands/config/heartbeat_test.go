@@ -23,7 +23,7 @@ func TestWrongHeartbeat(t *testing.T) {
 		{`heartbeat = ["https://a/KEY-1234"]`, `:7: schedule.heartbeat: must be a string, not an array$`, ""},
 		{"heartbeat = \"https://a/KEY-1234\"\nheartbeat_file = \"f\"", `: schedule: 2 of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set$`, "keep one"},
 		{"heartbeat_env = \"E\"\nheartbeat_command = [\"c\"]", `: schedule: 2 of`, "keep one"},
-		{`heartbeat_insecure = true`, `:7: schedule.heartbeat_insecure: is set, and no heartbeat$`, "heartbeat_file"},
+		{`heartbeat_insecure = true`, `:7: schedule.heartbeat_insecure: can only be used with a heartbeat$`, "heartbeat_file"},
 		{`heartbeat_url = "https://a/KEY-1234"`, `:7: schedule.heartbeat_url: unknown key$`, ""},
 		{`heartbeat = "https://a/KEY-1234`, `:7: schedule.heartbeat: `, ""},
 	} {

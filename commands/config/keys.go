@@ -34,7 +34,7 @@ func (c *Config) checkKeys() error {
 			case c.meta.Type(key[0]) == "Hash" || c.meta.Type(key[0]) == "ArrayHash":
 				return c.At(key[:1], terminal.DidYouMean(key[0], siblings, all), "unknown section")
 			}
-			return c.At(key[:1], inSection(key[0], siblings, all), "this key stands in no section, and is unknown there")
+			return c.At(key[:1], inSection(key[0], siblings, all), "unknown key outside any section")
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ password_file = "secret"
 // TestHomeNote checks that a HOME which passwd does not know is named, and no other.
 func TestHomeNote(t *testing.T) {
 	for home, want := range map[string]string{
-		"/elsewhere": "HOME is /elsewhere, but passwd says /home/you: ~ is /home/you, as in cron jobs", "/home/you": "", "/home/you/": "", "": "",
+		"/elsewhere": "HOME is /elsewhere, but passwd says /home/you: ~ means /home/you, as in cron jobs", "/home/you": "", "/home/you/": "", "": "",
 	} {
 		l := testLoader()
 		l.Environ = []string{"HOME=" + home}

@@ -40,7 +40,7 @@ func (l *Loader) servers(c *Config) ([]toolserver.Server, error) {
 		all = append(all, server)
 	}
 	if len(all) > maxServers {
-		return nil, c.Wrong("tools", "%d tool servers are too many: at most %d", len(all), maxServers)
+		return nil, c.Wrong("tools", "%d tool servers are set, but the limit is %d", len(all), maxServers)
 	}
 	return all, c.checkServerTools(all)
 }
@@ -58,11 +58,11 @@ func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Serve
 	case react.BuiltIn(name):
 		return s, c.Wrong(key, "%q is a built-in tool: choose another name", name)
 	case s.Timeout < time.Second || s.Timeout > maxServerTimeout:
-		return s, c.Wrong(key+".timeout", "must be from 1s to %v", maxServerTimeout)
+		return s, c.Wrong(key+".timeout", "must be between 1s and %v", maxServerTimeout)
 	}
 	for _, other := range []string{"command", "description", "schema", "after_execution", "deadline", "report_from"} {
 		if c.Has(key + "." + other) {
-			return s, c.At(dotted(key+"."+other), "remove it, or mcp: one program is either", "is for a tool that is a program, and this one is an MCP server, which says itself what its tools are")
+			return s, c.At(dotted(key+"."+other), "remove it, or remove mcp", "can only be used without mcp: an MCP server describes its own tools")
 		}
 	}
 	if err := c.checkPlace(key+".mcp", t.MCP); err != nil {
@@ -80,7 +80,7 @@ func (c *Config) checkPlace(key string, m mcpSection) error {
 	local, remote := c.Has(key+".command"), c.Has(key+".url")
 	switch {
 	case local && remote:
-		return c.At(dotted(key+".url"), "make two servers of it", "a server has a command or a url, not both")
+		return c.At(dotted(key+".url"), "use two servers", "command and url cannot both be set")
 	case !local && !remote, local && (len(m.Command) == 0 || m.Command[0] == ""), remote && m.URL == "":
 		return c.Missing(key+".command", `set command = ["mcp-server-filesystem", "."], or url = "https://…"`)
 	}
@@ -90,7 +90,7 @@ func (c *Config) checkPlace(key string, m mcpSection) error {
 	}
 	for _, other := range others {
 		if c.Has(key + "." + other) {
-			return c.At(dotted(key+"."+other), "remove it", "is for a server with a %s", kind)
+			return c.At(dotted(key+"."+other), "remove it", "can only be used with %s", kind)
 		}
 	}
 	return nil
@@ -118,10 +118,10 @@ func (l *Loader) local(c *Config, key string, m mcpSection, s *toolserver.Server
 			return err
 		}
 		if below(c.Resolve(path), self) {
-			return c.At(dotted(key+".write"), "name a folder that holds only what the server works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
+			return c.At(dotted(key+".write"), "use a folder with only the files the server works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
 		}
 		if program := c.holdsServer(c.Resolve(path)); program != "" {
-			return c.At(dotted(key+".write"), "name a folder that holds only what the server works on", "%s contains the program %s", c.Resolve(path), program)
+			return c.At(dotted(key+".write"), "use a folder with only the files the server works on", "%s contains the program %s", c.Resolve(path), program)
 		}
 		s.Box.Write = append(s.Box.Write, c.Resolve(path))
 	}
@@ -137,7 +137,7 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 	}
 	for name, value := range m.Env {
 		if !validVariable(name) || strings.Contains(value, "\x00") {
-			return c.Wrong(key+".env", "%q is not a valid name of an environment variable", name)
+			return c.Wrong(key+".env", "%q is not a valid environment variable name", name)
 		}
 		if namesSecret.Get().MatchString(name) {
 			l.Secrets.Learn(c.Path+" "+key+" "+name, value)
@@ -149,9 +149,9 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 		_, twice := m.Env[name]
 		switch {
 		case !validVariable(name):
-			return c.Wrong(key+".env_files", "%q is not a valid name of an environment variable", name)
+			return c.Wrong(key+".env_files", "%q is not a valid environment variable name", name)
 		case twice:
-			return c.At(dotted(key+".env_files"), "keep one of them", "%s is set in env and in env_files", name)
+			return c.At(dotted(key+".env_files"), "keep one of them", "%s is set both in env and in env_files", name)
 		case file == "":
 			return c.Wrong(key+".env_files", "%s names no file", name)
 		}
@@ -172,13 +172,13 @@ func (l *Loader) remote(c *Config, key string, m mcpSection, s *toolserver.Serve
 	u, err := url.Parse(m.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return c.At(dotted(key+".url"), `write it like "https://mcp.example.com/mcp"`, "%q is not an http or https URL", m.URL)
+		return c.At(dotted(key+".url"), `use a URL such as "https://mcp.example.com/mcp"`, "%q is not an http or https URL", m.URL)
 	case u.Port() != "" && !isPort(u.Port()):
-		return c.At(dotted(key+".url"), "a port is a number from 1 to 65535", "%q has the port %s", m.URL, u.Port())
+		return c.At(dotted(key+".url"), "use a port from 1 to 65535", "%q has an invalid port, %s", m.URL, u.Port())
 	case u.User != nil:
-		return c.At(dotted(key+".url"), "put the token into a file, and name it in token_file", "must hold no password")
+		return c.At(dotted(key+".url"), "put the token in a file, and set token_file to that file", "must not contain a password")
 	case u.Scheme == "http" && !Loopback(u.Hostname()) && (!m.Insecure || token.CountSet() > 0):
-		return c.At(dotted(key+".url"), "use https; insecure = true allows http within your own network, without a token", "%q would be spoken to unencrypted", m.URL)
+		return c.At(dotted(key+".url"), "use https; insecure = true allows http within your own network, without a token", "requests to %q would be unencrypted", m.URL)
 	case token.CountSet() > 1:
 		return c.At(dotted(key), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
 	}
@@ -207,18 +207,18 @@ func (c *Config) checkServerTools(servers []toolserver.Server) error {
 			server, of, slash := strings.Cut(tool, "/")
 			switch {
 			case !slash && slices.Contains(names, tool):
-				return c.At(dotted(key), "write "+tool+"/* for all of its tools, or "+tool+"/TOOL for one; `agentstateloop doctor --all` lists them", "%q is a tool server", tool)
+				return c.At(dotted(key), "use "+tool+"/* for all of its tools, or "+tool+"/TOOL for one; `agentstateloop doctor --all` lists them", "%q is a tool server", tool)
 			case slash && of == "":
-				return c.At(dotted(key), "write "+server+"/* for all of its tools", "%q names no tool", tool)
+				return c.At(dotted(key), "use "+server+"/* for all of its tools", "%q names no tool", tool)
 			case slash && !slices.Contains(names, server):
-				return c.At(dotted(key), "the tool servers are the tables [tools.NAME] with mcp", "%q: [tools.%s] with mcp is missing", tool, server)
+				return c.At(dotted(key), "a tool server is a table [tools.NAME] with mcp", "%q: unknown tool server %s", tool, server)
 			}
 		}
 	}
 	for _, s := range servers {
 		for name := range c.File.Tools {
 			if strings.HasPrefix(name, s.Name+"__") {
-				return c.At(dotted("tools."+name), "rename one of them", "a tool of the server %s could have this name", s.Name)
+				return c.At(dotted("tools."+name), "rename one of them", "could also be the name of a tool of the server %s", s.Name)
 			}
 		}
 	}

@@ -39,11 +39,11 @@ func (c *Config) program(name string, t toolSection) (react.Program, error) {
 	program := react.Program{Name: name, Description: t.Description, Command: slices.Clone(t.Command), Timeout: ToolTimeout}
 	switch {
 	case len(t.Command) == 0:
-		return program, c.Missing(key+".command", `set the program, such as ["./deploy.sh"], or mcp for an MCP server`)
+		return program, c.Missing(key+".command", `set a program such as ["./deploy.sh"], or mcp for an MCP server`)
 	case t.Description == "":
-		return program, c.Missing(key+".description", "describe for the model what the tool does")
+		return program, c.Missing(key+".description", "describe the tool for the model")
 	case t.Schema == "":
-		return program, c.Missing(key+".schema", "name a file with the JSON schema of the tool's arguments")
+		return program, c.Missing(key+".schema", "set it to a file with the JSON schema of the tool's arguments")
 	}
 	program.Command[0] = c.resolveProgram(t.Command[0])
 	var err error
@@ -69,10 +69,10 @@ func (c *Config) after(key string, t toolSection, program *react.Program) error 
 	switch {
 	case t.AfterExecution == "":
 	case !slices.Contains([]react.After{react.Continue, react.Suspend, react.Terminate, react.ByOutput}, program.After):
-		return c.Wrong(key+".after_execution", `%q is not "continue", "suspend", "terminate" or "tool"`, t.AfterExecution)
+		return c.Wrong(key+".after_execution", "%q is not one of: continue, suspend, terminate, tool", t.AfterExecution)
 	}
 	if !suspends && (t.Deadline != 0 || len(t.ReportFrom) > 0) {
-		return c.At(dotted(key), `set after_execution = "suspend", or remove deadline and report_from`, "deadline and report_from have no effect: the tool suspends no turn")
+		return c.At(dotted(key), `set after_execution = "suspend", or remove deadline and report_from`, "deadline and report_from are set, but the tool does not suspend the turn")
 	}
 	if program.Deadline == 0 {
 		program.Deadline = state.DefaultDeadline
@@ -88,7 +88,7 @@ func (c *Config) after(key string, t toolSection, program *react.Program) error 
 	return nil
 }
 
-var errTooLong = errors.New("not a regular file, or too long")
+var errTooLong = errors.New("not a regular file of at most 64 KiB")
 
 // readShort reads a regular file of at most limit bytes.
 func readShort(path string, limit int64) ([]byte, error) {

@@ -112,7 +112,7 @@ func Print(out *terminal.Output, found []Finding, shown []Level) error {
 		return names
 	}
 	if names := hidden(OK); len(names) > 0 {
-		out.Printf("%s well: %s\n", are(len(names)), strings.Join(names, ", "))
+		out.Printf("%s ok: %s\n", are(len(names)), strings.Join(names, ", "))
 	}
 	rest := ""
 	if names := hidden(Info); len(names) > 0 {
@@ -122,7 +122,7 @@ func Print(out *terminal.Output, found []Finding, shown []Level) error {
 		rest += fmt.Sprintf("%s skipped: %s; ", are(len(names)), strings.Join(names, ", "))
 	}
 	if rest != "" {
-		out.Printf("%s`%s doctor --all` says why\n", rest, terminal.Program)
+		out.Printf("%s`%s doctor --all` shows the details\n", rest, terminal.Program)
 	}
 	return nil
 }

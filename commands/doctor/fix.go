@@ -82,13 +82,13 @@ func (e *examination) foreign() error {
 	if path == "" {
 		return nil
 	}
-	hint := "run it as the user of the agent"
+	hint := "run it as the agent's user"
 	who := strconv.Itoa(int(owner))
 	if u, err := user.LookupId(who); err == nil {
 		who = u.Username
 	}
 	if owner != 0 {
-		hint = fmt.Sprintf("run it as the user of the agent: `sudo -u %s %s --config %s doctor --fix`", who, terminal.Program, e.Path)
+		hint = fmt.Sprintf("run it as the agent's user: `sudo -u %s %s --config %s doctor --fix`", who, terminal.Program, e.Path)
 	} else if e.agent != nil {
 		hint = "if a poll ran under sudo, give the files back first: `sudo chown -R $(id -un) " + e.agent.Store.Dir + "`"
 	}
@@ -103,7 +103,7 @@ func ownerOf(path string) (uint32, error) {
 	}
 	sys, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, errors.New("its owner is not known")
+		return 0, errors.New("its owner is unknown")
 	}
 	return sys.Uid, nil
 }
@@ -156,7 +156,7 @@ func chmod(path string, mode os.FileMode) error {
 		return pathError("stat", path, err)
 	}
 	if int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to another user by now", path)
+		return fmt.Errorf("%s now belongs to another user", path)
 	}
 	return pathError("chmod", path, unix.Fchmod(fd, uint32(mode)))
 }
@@ -185,6 +185,6 @@ func makeFolder(path string) *repair {
 		return nil
 	}
 	return &repair{do: func(context.Context) (string, error) {
-		return "made the folder " + path, osfile.MkdirAll(path)
+		return "created the folder " + path, osfile.MkdirAll(path)
 	}}
 }

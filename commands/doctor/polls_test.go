@@ -29,7 +29,7 @@ func TestACheckIsOfItsWorstLevel(t *testing.T) {
 	if err := Print(&terminal.Output{Stdout: &out}, found, Trouble); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "1 check is well: b\n") || !strings.Contains(got, "1 check is worth a look: d;") {
+	if got := out.String(); !strings.Contains(got, "1 check is ok: b\n") || !strings.Contains(got, "1 check is worth a look: d;") {
 		t.Errorf("printed:\n%s", got)
 	}
 	for level, want := range map[Level]int{OK: 1, Info: 1, Warn: 1, Error: 1} {

@@ -142,7 +142,7 @@ func (l *lines) read() {
 			if next.message, err = jsonrpc.DecodeMessage(line); err == nil {
 				break
 			}
-			if next.err = l.refuse(jsonrpc.CodeInvalidRequest, "the line is not one message of JSON-RPC 2.0"); next.err == nil {
+			if next.err = l.refuse(jsonrpc.CodeInvalidRequest, "the line is not a JSON-RPC 2.0 message"); next.err == nil {
 				continue
 			}
 		}

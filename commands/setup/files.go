@@ -34,7 +34,7 @@ func (p Plan) Write(ctx context.Context, path string) (created bool, err error) 
 	for _, secret := range p.Secrets {
 		written, err := made.file(ctx, secret.File, secret.Value+"\n")
 		if err == nil && !written {
-			err = terminal.WithHint(fmt.Errorf("%s exists already", secret.File), "to use it, do not give the secret again; to replace it, remove the file first")
+			err = terminal.WithHint(fmt.Errorf("%s already exists", secret.File), "to use it, leave the secret out; to replace it, remove the file first")
 		}
 		if err != nil {
 			return false, fmt.Errorf("write %s: %w", secret.What, err)
@@ -195,8 +195,8 @@ type document struct {
 // text returns the agent.toml.
 func (p parts) text(home string) string {
 	d := &document{home: home}
-	d.text("# @" + p.agent.handle + ", as agentstateloop init has set it up. Change what you like.\n" +
-		"# agent.toml.example has every setting; what is left out here has its default.\n")
+	d.text("# @" + p.agent.handle + ", created by agentstateloop init. Edit as you like.\n" +
+		"# agent.toml.example has every setting; those left out here have their defaults.\n")
 	p.agent.write(d)
 	if p.mail != nil {
 		p.mail.write(d)
@@ -209,7 +209,7 @@ func (p parts) text(home string) string {
 	p.schedule.write(d)
 	if p.mail != nil {
 		d.section("replies")
-		d.line("ack_after", "20s", "an answer that is ready by then comes without \"what do you need?\" before it")
+		d.line("ack_after", "20s", "an answer within this time comes without \"what do you need?\" first")
 	}
 	return d.String()
 }

@@ -48,7 +48,7 @@ func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error)
 		}
 	}
 	answer, err := in.Asker.Ask(ctx, in.Sandbox, terminal.Question{
-		Flag: "sandbox", Text: "what confines it, bwrap (a box, where it sees its own folder, program and login, and no other file of yours) or none",
+		Flag: "sandbox", Text: "the agent's sandbox: bwrap (it sees only its own folder, program and login) or none",
 		Guess: guess, Check: isOneOf(turn.Bwrap, noSandbox),
 	})
 	if answer == noSandbox {
@@ -101,7 +101,7 @@ func (in *interview) lookFor(program, path string) error {
 		if config.InPath(program, path) != "" {
 			return nil
 		}
-		return terminal.WithHint(fmt.Errorf("%s is not in the PATH that the agent will have, %s", program, path), "install it, or give its full path")
+		return terminal.WithHint(fmt.Errorf("%s is not in the agent's PATH (%s)", program, path), "install it, or give its full path")
 	}
 	if err := in.makeAbsolute(&program); err != nil {
 		return err
@@ -134,18 +134,18 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 func whatCommand(runner string) string {
 	switch runner {
 	case turn.Exec:
-		return "that program, which reads the prompt on stdin and prints the answer"
+		return "the command line of that program, which reads the prompt on stdin and prints the answer"
 	case turn.ACP:
-		return "that agent, with the arguments that make it speak ACP, such as gemini --acp"
+		return "the command line of that agent, with its arguments for ACP, such as gemini --acp"
 	}
 	return ""
 }
 
 // commandHint returns the hint for a command whose program is missing.
 func commandHint(command []string, err error) string {
-	hint := "--no-check takes it as it is"
+	hint := "--no-check accepts it anyway"
 	if words := strings.Fields(command[0]); len(words) > 1 {
-		return "each word needs a --command of its own: --command " + strings.Join(words, " --command ")
+		return "use one --command for each word: --command " + strings.Join(words, " --command ")
 	}
 	if first := terminal.HintOf(err); first != "" {
 		hint = first + "; " + hint
@@ -166,7 +166,7 @@ func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
 		case !in.Asker.CanAsk():
 			return in.Asker.Wrong(commandHint(t.command, err), "--command: %v", err)
 		}
-		if kept, err := in.Asker.Keep(ctx, err, "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, err, "use it anyway?"); kept || err != nil {
 			return err
 		}
 	}

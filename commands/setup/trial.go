@@ -36,7 +36,7 @@ func (s Setup) trial(ctx context.Context, what string, do func(context.Context) 
 	defer cancel()
 	err := do(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return terminal.WithHint(cause, "is the port right, and does a firewall let it through?")
+		return terminal.WithHint(cause, "is the port right, and does the firewall allow it?")
 	}
 	return err
 }
@@ -49,19 +49,19 @@ func hostHint(err error, ports string) string {
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isDNS && dns.IsNotFound:
-		return "is the name right? the help pages of the provider have it"
+		return "is the name right? the provider's help pages have it"
 	case isDNS, errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return "is this machine online? what cannot be tried now can be kept as it is"
+		return "is this machine online? if not, you can use this answer without a test"
 	case isNames:
-		return "use a name of the certificate: " + strings.Join(names.Certificate.DNSNames, ", ")
+		return "use a name in the certificate: " + strings.Join(names.Certificate.DNSNames, ", ")
 	case isAuthority:
-		return "if it is your own server, name its authority with --ca-file FILE"
+		return "if it is your own server, pass its CA certificate with --ca-file FILE"
 	case errors.Is(err, os.ErrNotExist):
-		return "name the authority of the server with --ca-file FILE, or leave that out"
+		return "pass the server's CA certificate with --ca-file FILE, or leave --ca-file out"
 	case isRecord, errors.Is(err, syscall.ECONNREFUSED):
-		return "is the port right? usual are " + ports
+		return "is the port right? the usual ports are " + ports
 	}
-	return "usual ports are " + ports
+	return "the usual ports are " + ports
 }
 
 // The usual ports of mail servers.
@@ -85,7 +85,7 @@ func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
 		if err == nil {
 			return nil
 		}
-		if kept, err := in.Asker.Keep(ctx, apiHint(err, where), "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, apiHint(err, where), "use it anyway?"); kept || err != nil {
 			return err
 		}
 		switch {
@@ -143,11 +143,11 @@ func apiHint(err error, where string) error {
 	case terminal.HintOf(err) != "":
 		return err
 	case errors.Is(err, errNotListed):
-		hint = "look up its name at the provider"
+		hint = "check the model's name with the provider"
 	case react.KeyRefused(err):
-		hint = "is the key whole, and of this provider?"
+		hint = "is the key complete, and from this provider?"
 	case unread(err):
-		hint = "correct the file; it is read again"
+		hint = "fix the file; it will be read again"
 	}
 	return terminal.WithHint(err, hint)
 }
@@ -161,7 +161,7 @@ func (in *interview) tryMesh(ctx context.Context, handle string, m *meshPart) er
 		if err == nil {
 			return nil
 		}
-		if kept, err := in.Asker.Keep(ctx, meshHint(err, handle, m), "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, meshHint(err, handle, m), "use it anyway?"); kept || err != nil {
 			return err
 		}
 		switch {
@@ -231,20 +231,20 @@ func (in *interview) carrier(handle string, m *meshPart) (cycle.Carrier, error) 
 
 // meshHint adds a hint to an error of a mesh.
 func meshHint(err error, handle string, m *meshPart) error {
-	hint := "does it run there? `" + terminal.Program + " mesh serve` starts one"
+	hint := "does a mesh run there? `" + terminal.Program + " mesh serve` starts one"
 	switch {
 	case terminal.HintOf(err) != "":
 		return err
 	case unread(err):
-		hint = "correct the file, or name another"
+		hint = "fix the file, or name another"
 	case config.OverNATS(m.url) && refused(err):
-		hint = "the servers must know the key of this agent: `" + terminal.Program + " fleet plan` takes it as " + handle + "=" + m.public
+		hint = "the servers must know this agent's key: pass " + handle + "=" + m.public + " to `" + terminal.Program + " fleet plan`"
 	case config.OverNATS(m.url):
-		hint = "is nats-server running, and the url right? the administrator makes what is missing with `" + terminal.Program + " fleet create`"
+		hint = "is nats-server running, and the url right? the administrator creates missing streams with `" + terminal.Program + " fleet create`"
 	case refused(err) && m.tokenFile == "":
-		hint = "this mesh asks for a token"
+		hint = "this mesh requires a token"
 	case refused(err):
-		hint = "the token in " + m.tokenFile + " must be the one that the mesh has for this agent"
+		hint = "the token in " + m.tokenFile + " must match the mesh's token for this agent"
 	}
 	return terminal.WithHint(err, hint)
 }

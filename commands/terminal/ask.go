@@ -42,7 +42,7 @@ func NewAsker(stdin io.Reader, out *Output, secrets *secret.Known) *Asker {
 func (a *Asker) CanAsk() bool { return a.terminal != nil }
 
 // errInterrupted reports that the user ended the questions with an interrupt or an end of file.
-var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or set flags: see agentstateloop init --help")
+var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or use flags: see agentstateloop init --help")
 
 // Question asks for one value.
 type Question struct {
@@ -89,7 +89,7 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 			continue
 		}
 		if slices.Contains(a.typed, answer) {
-			a.Tell("that is the password that you have just typed, and it was sent nowhere: type something else here")
+			a.Tell("that is the password you just typed; it was not sent: type another answer")
 			continue
 		}
 		if err = q.Check(answer); err != nil {
@@ -112,7 +112,7 @@ func (a *Asker) accept(ctx context.Context, q Question, answer string) (bool, er
 	if err == nil {
 		return true, nil
 	}
-	return a.Keep(ctx, err, "keep it as it is?")
+	return a.Keep(ctx, err, "use it anyway?")
 }
 
 // Keep prints an error, and asks whether to continue anyway.
