@@ -30,7 +30,7 @@ func (c *Config) checkHandle() error {
 		return c.Missing("agent.handle", `give your agent a name, such as handle = "goulard3120"`)
 	}
 	if !state.ValidHandle(handle) {
-		return c.At(dotted("agent.handle"), handleHint, "%q is not a valid handle", handle)
+		return c.At(splitKey("agent.handle"), handleHint, "%q is not a valid handle", handle)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (c *Config) operators(own string) ([]string, error) {
 			return nil, err
 		}
 		if strings.EqualFold(address, own) {
-			return nil, c.At(dotted(key), "give the agent a mailbox of its own", "%s is the agent's own address (mail.address)", address)
+			return nil, c.At(splitKey(key), "give the agent a mailbox of its own", "%s is the agent's own address (mail.address)", address)
 		}
 		addresses = append(addresses, address)
 	}
@@ -155,10 +155,10 @@ func (l *Loader) decode(path, text string) (*Config, error) {
 
 // Has reports whether the file sets a key such as "turn.timeout".
 func (c *Config) Has(key string) bool {
-	if has, ok := c.hasOfFallback(key); ok {
+	if has, ok := c.hasInFallback(key); ok {
 		return has
 	}
-	return c.meta.IsDefined(dotted(key)...)
+	return c.meta.IsDefined(splitKey(key)...)
 }
 
 // Loader reads configurations and wires agents for one process.

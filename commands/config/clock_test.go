@@ -42,7 +42,7 @@ func TestWrongPrompt(t *testing.T) {
 		{"name = \"m\"\n" + at + text + "catchup = \"1h\"\n", `:14: prompt.catchup: unknown key$`, "did you mean catch_up?"},
 	} {
 		path := writeConfig(t, first+"[[prompt]]\n"+test.prompt)
-		_, err := testLoader().Load(path)
+		_, err := newTestLoader().Load(path)
 		wrong, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%.80s: got %v, want an Error", test.prompt, err)
@@ -56,7 +56,7 @@ func TestWrongPrompt(t *testing.T) {
 	for i := range 33 {
 		fmt.Fprintf(&many, "[[prompt]]\nname = \"p%d\"\n%s%s", i, at, text)
 	}
-	if _, err := testLoader().Load(writeConfig(t, smallConfig+many.String())); err == nil || !strings.Contains(err.Error(), "33 prompts are set") {
+	if _, err := newTestLoader().Load(writeConfig(t, smallConfig+many.String())); err == nil || !strings.Contains(err.Error(), "33 prompts are set") {
 		t.Errorf("33 prompts: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestWrongPrompt(t *testing.T) {
 // TestPrompts checks what becomes of prompts, and what they may do.
 func TestPrompts(t *testing.T) {
 	const one = "[[prompt]]\nname = \"m\"\nat = \" 0  8 * * mon-fri \"\nfile = \"m.md\"\nif = [\"./changed.sh\", \"x\"]\nmail = \"said\"\ncatch_up = \"0s\"\n"
-	a, err := testLoader().Load(writeConfig(t, smallConfig+one+"[[prompt]]\nname = \"n\"\nat = \"@daily\"\ntext = \"go\"\n"))
+	a, err := newTestLoader().Load(writeConfig(t, smallConfig+one+"[[prompt]]\nname = \"n\"\nat = \"@daily\"\ntext = \"go\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestPrompts(t *testing.T) {
 		{rights + "task = [\"t\"]\nsummary = [\"s\"]\n" + one, "[t]", "[s]"},
 		{rights + "task = []\n" + one, "[]", "[]"},
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+test.config))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+test.config))
 		if err != nil {
 			t.Fatal(err)
 		}

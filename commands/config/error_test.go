@@ -168,7 +168,7 @@ func TestWrongConfig(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			path := writeConfig(t, test.text)
-			_, err := testLoader().Load(path)
+			_, err := newTestLoader().Load(path)
 			wrong, ok := errors.AsType[*Error](err)
 			if !ok {
 				t.Fatalf("got %v, want an Error", err)

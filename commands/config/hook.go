@@ -156,8 +156,8 @@ func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program,
 // environment maps names of environment variables to values.
 type environment map[string]string
 
-// smallEnv returns the small environment of an agent, plus [turn.env].
-func (c *Config) smallEnv(self string) environment {
+// minimalEnv returns the small environment of an agent, plus [turn.env].
+func (c *Config) minimalEnv(self string) environment {
 	env := environment{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 	maps.Copy(env, account.Environ())
 	maps.Copy(env, c.File.Turn.Env)
@@ -268,9 +268,9 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	}
 	switch {
 	case n > 1:
-		return nil, c.At(dotted("schedule"), "keep one of them", "%d of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set", n)
+		return nil, c.At(splitKey("schedule"), "keep one of them", "%d of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set", n)
 	case n == 0 && s.HeartbeatInsecure:
-		return nil, c.At(dotted("schedule.heartbeat_insecure"), heartbeatHint, "can only be used with a heartbeat")
+		return nil, c.At(splitKey("schedule.heartbeat_insecure"), heartbeatHint, "can only be used with a heartbeat")
 	case n == 0:
 		return nil, nil
 	}
@@ -286,7 +286,7 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	}
 	l.learnHeartbeat(s.Heartbeat)
 	if err := heartbeat.Check(s.Heartbeat, s.HeartbeatInsecure); err != nil {
-		return nil, c.At(dotted("schedule.heartbeat"), HeartbeatHint(err), "%v", err)
+		return nil, c.At(splitKey("schedule.heartbeat"), HeartbeatHint(err), "%v", err)
 	}
 	m.Address = func(context.Context) (string, error) { return s.Heartbeat, nil }
 	return m, nil

@@ -36,7 +36,7 @@ func TestWrongHook(t *testing.T) {
 		{"on = [\"task\"]\nbody = \"{{.Nope}}\"\n" + program, `:11: hook.body: .*can't evaluate field Nope`, "{{.Text}}"},
 	} {
 		path := writeConfig(t, first+"[[hook]]\n"+test.hook)
-		_, err := testLoader().Load(path)
+		_, err := newTestLoader().Load(path)
 		wrong, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%s: got %v, want an Error", test.hook, err)

@@ -39,11 +39,11 @@ func (l *Loader) Mesh(c *Config) (*cycle.Mesh, error) {
 	}
 	for _, peer := range m.Peers {
 		if !state.ValidHandle(peer) {
-			return nil, c.At(dotted("mesh.peers"), handleHint, "%q is not a valid handle", peer)
+			return nil, c.At(splitKey("mesh.peers"), handleHint, "%q is not a valid handle", peer)
 		}
 	}
 	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
-		return nil, c.At(dotted("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
+		return nil, c.At(splitKey("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
 	}
 	wired := &cycle.Mesh{Handle: c.File.Agent.Handle, Peers: m.Peers, Open: c.File.Trust.Mesh == "open", Paces: m.OverNATS()}
 	wire := l.wireHTTPMesh
@@ -62,13 +62,13 @@ func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
 	m := c.File.Mesh
 	u, err := url.Parse(m.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, c.At(dotted("mesh.url"), urlHint, "%q is not a mesh URL", m.URL)
+		return nil, c.At(splitKey("mesh.url"), urlHint, "%q is not a mesh URL", m.URL)
 	}
 	if u.Scheme == "http" && !Loopback(u.Hostname()) {
-		return nil, c.At(dotted("mesh.url"), "use https; http is only for a mesh on this machine", "%q would send the token unencrypted", m.URL)
+		return nil, c.At(splitKey("mesh.url"), "use https; http is only for a mesh on this machine", "%q would send the token unencrypted", m.URL)
 	}
 	if key := m.onlyOverNATS(); key != "" {
-		return nil, c.At(dotted("mesh."+key), "remove it; over HTTP the agent authenticates with token_file", "can only be used with a mesh over NATS, but url is %q", m.URL)
+		return nil, c.At(splitKey("mesh."+key), "remove it; over HTTP the agent authenticates with token_file", "can only be used with a mesh over NATS, but url is %q", m.URL)
 	}
 	in, out := mesh.Keys(m.KeysIn), mesh.Keys(m.KeysOut)
 	if key, err := in.CheckIn(); err != nil {
@@ -79,7 +79,7 @@ func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
 	}
 	token := m.Secret()
 	if token.CountSet() > 1 {
-		return nil, c.At(dotted("mesh"), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
+		return nil, c.At(splitKey("mesh"), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
 	}
 	client := &mesh.Client{
 		URL:     m.URL,
@@ -125,21 +125,21 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 	m := c.File.Mesh
 	servers, err := fleet.Servers(m.URL)
 	if err != nil {
-		return nil, c.At(dotted("mesh.url"), serversHint, "%v", err)
+		return nil, c.At(splitKey("mesh.url"), serversHint, "%v", err)
 	}
 	urls := make([]string, len(servers))
 	for i, s := range servers {
 		urls[i] = s.String()
 	}
 	if key := m.onlyOverHTTP(); key != "" {
-		return nil, c.At(dotted("mesh."+key), "remove it; over NATS the agent authenticates with key_file", "can only be used with a mesh over HTTP, but url is %q", m.URL)
+		return nil, c.At(splitKey("mesh."+key), "remove it; over NATS the agent authenticates with key_file", "can only be used with a mesh over HTTP, but url is %q", m.URL)
 	}
 	own := m.Secret()
 	switch n := own.CountSet(); {
 	case n == 0:
 		return nil, c.Missing("mesh.key_file", ownKeyHint)
 	case n > 1:
-		return nil, c.At(dotted("mesh"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
+		return nil, c.At(splitKey("mesh"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
 	}
 	if err := c.checkPeerKeys(); err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ dorlange3120 = "PEER"
 const peerKey = "UCM7NCELPW6QCNTXFOYN4FYZPPWUEXKEEMM4THICARGAYZRTOXM3XIPG"
 
 func TestMeshOverNATS(t *testing.T) {
-	a, err := testLoader().Load(writeConfig(t, strings.Replace(natsMesh, "PEER", peerKey, 1)))
+	a, err := newTestLoader().Load(writeConfig(t, strings.Replace(natsMesh, "PEER", peerKey, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestWrongMeshOverNATS(t *testing.T) {
 		{"\ndorlange3120 =", "\n\"a b\" =", `not a valid handle`},
 	} {
 		text := strings.Replace(strings.Replace(natsMesh, test.old, test.new, 1), "PEER", peerKey, 1)
-		_, err := testLoader().Load(writeConfig(t, text))
+		_, err := newTestLoader().Load(writeConfig(t, text))
 		if err == nil || !regexp.MustCompile(test.want).MatchString(err.Error()) {
 			t.Errorf("%q for %q: %v", test.new, test.old, err)
 		}

@@ -63,7 +63,7 @@ func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, e
 	}
 	client := s.Secret()
 	if n := client.CountSet(); n > 1 {
-		return none, c.At(dotted(section), "keep one of them", "%d of client_secret_file, client_secret_env and client_secret_command are set", n)
+		return none, c.At(splitKey(section), "keep one of them", "%d of client_secret_file, client_secret_env and client_secret_command are set", n)
 	}
 	file := c.Resolve(s.RefreshTokenFile)
 	caFile := s.CAFile
@@ -106,7 +106,7 @@ func lockIn(st *store.Store) func(name string) (unlock func() error, err error) 
 func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 	known, ok := providers()[s.Provider]
 	if !ok && s.Provider != "" {
-		return known, c.At(dotted(section+".provider"), "for another provider, remove it and set token_url", "%q is not one of: google, microsoft", s.Provider)
+		return known, c.At(splitKey(section+".provider"), "for another provider, remove it and set token_url", "%q is not one of: google, microsoft", s.Provider)
 	}
 	known.Endpoint.TokenURL = cmp.Or(s.TokenURL, known.Endpoint.TokenURL)
 	known.Endpoint.AuthURL = cmp.Or(s.AuthURL, known.Endpoint.AuthURL)
@@ -135,12 +135,12 @@ func oauthName(tokenURL, clientID, file string) string {
 // redactTokens returns the methods of o. This process redacts every token they return in all its
 // output and records from then on.
 func (l *Loader) redactTokens(o mail.OAuth) (token func(context.Context) (string, error), renew func(context.Context, string) (string, error)) {
-	learnt := func(token string, err error) (string, error) {
+	learn := func(token string, err error) (string, error) {
 		l.Secrets.Learn("access token "+o.Name, token)
 		return token, err
 	}
-	token = func(ctx context.Context) (string, error) { return learnt(o.Token(ctx)) }
-	renew = func(ctx context.Context, refused string) (string, error) { return learnt(o.Renew(ctx, refused)) }
+	token = func(ctx context.Context) (string, error) { return learn(o.Token(ctx)) }
+	renew = func(ctx context.Context, refused string) (string, error) { return learn(o.Renew(ctx, refused)) }
 	return token, renew
 }
 

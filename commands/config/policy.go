@@ -79,7 +79,7 @@ func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
 		return cycle.Schedule{}, err
 	}
 	if s.Crontab == "" {
-		return cycle.Schedule{}, c.At(dotted("schedule.crontab"), `remove it for the default, "crontab"`, "is empty")
+		return cycle.Schedule{}, c.At(splitKey("schedule.crontab"), `remove it for the default, "crontab"`, "is empty")
 	}
 	return cycle.Schedule{
 		Mode: s.Mode,
@@ -122,15 +122,15 @@ func wireBudget(c *Config) (state.Budget, error) {
 			return b, c.Wrong(amount.key, "%v is out of range (0 to %d dollars)", amount.usd, maxBudget)
 		}
 		if amount.limit && micros == 0 && c.Has(amount.key) {
-			return b, c.At(dotted(amount.key), "remove it for no limit; to stop all turns, use `agentstateloop halt`", "a limit of 0 would allow no turns")
+			return b, c.At(splitKey(amount.key), "remove it for no limit; to stop all turns, use `agentstateloop halt`", "a limit of 0 would allow no turns")
 		}
 		*amount.into = micros
 	}
 	if n := s.MailsAnHour; n < 0 || n > maxMails {
-		return b, c.At(dotted("budget.mails_an_hour"), "0 means no limit", "%d is out of range (0 to %d mails)", n, maxMails)
+		return b, c.At(splitKey("budget.mails_an_hour"), "0 means no limit", "%d is out of range (0 to %d mails)", n, maxMails)
 	}
 	if n := s.EventsAnHour; n < 0 || n > maxMails {
-		return b, c.At(dotted("budget.events_an_hour"), "0 means no limit", "%d is out of range (0 to %d messages)", n, maxMails)
+		return b, c.At(splitKey("budget.events_an_hour"), "0 means no limit", "%d is out of range (0 to %d messages)", n, maxMails)
 	}
 	if b.Critical > b.Low {
 		key := "budget.critical_usd"

@@ -162,7 +162,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 // programWith returns a program that runs in the folder of the configuration, with the small
 // environment of an agent and [turn.env].
 func (c *Config) programWith(self string, command []string) *hook.Program {
-	env := c.smallEnv(self)
+	env := c.minimalEnv(self)
 	p := &hook.Program{Command: slices.Clone(command), Dir: filepath.Dir(c.Path), Env: env.list()}
 	p.Command[0] = c.resolveProgram(command[0])
 	if !strings.Contains(p.Command[0], "/") {

@@ -25,7 +25,7 @@ func TestAckAfter(t *testing.T) {
 		{"[replies]\nack_after = 5", 0, "replies.ack_after: "},
 		{"[replies]\nack_after = \"\"", 0, "replies.ack_after: "},
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+test.text+"\n"))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+test.text+"\n"))
 		switch {
 		case test.err == "" && err != nil:
 			t.Errorf("%q: %v", test.text, err)
@@ -42,7 +42,7 @@ func TestDisplayName(t *testing.T) {
 		"Goulard": "", "Gouláрд, the 3rd \"x\"": "", strings.Repeat("ü", 60): "", "": "",
 		strings.Repeat("ü", 61): "at most 60 characters", "two\nlines": "one line", " blank": "one line",
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+fmt.Sprintf("[replies]\nname = %q\n", name)))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+fmt.Sprintf("[replies]\nname = %q\n", name)))
 		switch {
 		case want == "" && (err != nil || a.Replies.Name != name):
 			t.Errorf("%q: %v", name, err)

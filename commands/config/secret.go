@@ -25,8 +25,8 @@ type Source struct {
 	Login   bool     // `login` writes File
 }
 
-// namesSecret matches the names of environment variables that hold a secret.
-var namesSecret = lazy.NewRegexp(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
+// secretName matches the names of environment variables that hold a secret.
+var secretName = lazy.NewRegexp(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
 
 // CountSet returns how many of File, Env and Command are set.
 func (s Source) CountSet() int {

@@ -58,7 +58,7 @@ func TestWrongToolServer(t *testing.T) {
 		{files + "[tools.files__x]\ncommand = [\"x\"]\ndescription = \"x\"\nschema = \"x.json\"\n", `:13: tools.files__x: could also be the name of a tool of the server files$`, "rename"},
 	} {
 		path := writeConfig(t, toolServers+localModel+test.text)
-		_, err := testLoader().Load(path)
+		_, err := newTestLoader().Load(path)
 		wrong, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%s: got %v, want an Error", test.text, err)
@@ -86,7 +86,7 @@ url = "http://127.0.0.1:3001/mcp"
 [api.tools]
 operator = ["near/*", "far/one", "read_file"]
 `)
-	l := testLoader()
+	l := newTestLoader()
 	c, err := l.Read(path)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ operator = ["near/*", "far/one", "read_file"]
 // loop knows that it is not for its tools.
 func TestTokenVariable(t *testing.T) {
 	path := writeConfig(t, toolServers+"key_env = \"MODEL_KEY\"\n"+localModel+"[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
-	l := testLoader()
+	l := newTestLoader()
 	l.Environ = append(l.Environ, "FAR_TOKEN=hunter2-hunter2", "OTHER=x")
 	a, err := l.Load(path)
 	if err != nil {

@@ -68,7 +68,7 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	}
 	program, err := t.Find()
 	if err != nil {
-		return failure(name, findHint(t), err).by(makeWorkdir(t))
+		return failure(name, findHint(t), err).fixedBy(makeWorkdir(t))
 	}
 	if len(t.Low.Command) > 0 {
 		low, _ := t.Lowered(turn.Attempt{})
@@ -203,8 +203,8 @@ func forBox(ctx context.Context) (context.Context, context.CancelFunc) {
 // lowestOutside is the lowest pid that cannot exist in a sandbox, which has few processes.
 const lowestOutside = 64
 
-// outside returns a pid if no process of a sandbox can have it, or else 0.
-func outside(pid int) int {
+// visiblePID returns a pid if no process of a sandbox can have it, or else 0.
+func visiblePID(pid int) int {
 	if pid < lowestOutside {
 		return 0
 	}
@@ -266,7 +266,7 @@ func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
 	targets := box.Targets{
 		Hidden: map[string]string{"the configuration": c.config.Path, "the state": c.agent.Store.Dir, "the ssh keys": filepath.Join(c.home, ".ssh")},
 		Marker: filepath.Join(filepath.Dir(c.agent.Turn.Workdir), fmt.Sprintf(".agentstateloop-doctor-%d", os.Getpid())),
-		PID:    outside(os.Getpid()), Local: b.LocalSockets,
+		PID:    visiblePID(os.Getpid()), Local: b.LocalSockets,
 	}
 	if !b.Network {
 		server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -280,30 +280,30 @@ func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
 	if err != nil {
 		return failure(name, "", err)
 	}
-	var out, said bytes.Buffer
-	err = b.Run(ctx, way, box.Program{Argv: []string{b.Self, box.EscapesCommand, string(argument)}, Env: os.Environ(), Stdout: &out, Stderr: &said})
-	var tried []box.Escape
+	var out, stderr bytes.Buffer
+	err = b.Run(ctx, way, box.Program{Argv: []string{b.Self, box.EscapesCommand, string(argument)}, Env: os.Environ(), Stdout: &out, Stderr: &stderr})
+	var attempts []box.Escape
 	if err == nil {
-		err = json.Unmarshal(out.Bytes(), &tried)
+		err = json.Unmarshal(out.Bytes(), &attempts)
 	}
 	if err != nil {
-		return bad(Error, name, "turns in the sandbox will fail too", "cannot test the sandbox: %v %s", err, strings.TrimSpace(said.String()))
+		return bad(Error, name, "turns in the sandbox will fail too", "cannot test the sandbox: %v %s", err, strings.TrimSpace(stderr.String()))
 	}
 	marked := os.Remove(targets.Marker) == nil
-	tried = append(tried, box.Escape{What: "writes next to the working folder", Out: marked})
-	var got []string
-	for _, e := range tried {
+	attempts = append(attempts, box.Escape{What: "writes next to the working folder", Out: marked})
+	var escapes []string
+	for _, e := range attempts {
 		if e.Out {
-			got = append(got, e.What)
+			escapes = append(escapes, e.What)
 		}
 	}
-	slices.Sort(got)
-	if len(got) > 0 {
-		return bad(Error, name, "do not run the agent on this machine until this is understood; please report it", "a program in the sandbox %s (%d of %d escape attempts succeeded)", strings.Join(got, ", "), len(got), len(tried))
+	slices.Sort(escapes)
+	if len(escapes) > 0 {
+		return bad(Error, name, "do not run the agent on this machine until this is understood; please report it", "a program in the sandbox %s (%d of %d escape attempts succeeded)", strings.Join(escapes, ", "), len(escapes), len(attempts))
 	}
 	network := "without network"
 	if b.Network {
 		network = "with this machine's network"
 	}
-	return good(name, "the sandbox (%s, %s) holds: %d of %[3]d escape attempts failed", way, network, len(tried))
+	return good(name, "the sandbox (%s, %s) holds: %d of %[3]d escape attempts failed", way, network, len(attempts))
 }

@@ -58,15 +58,15 @@ func checkConfigFile(path string) Finding {
 	}
 	mode := info.Mode().Perm()
 	if mode&0o022 != 0 {
-		return bad(Error, name, "chmod 600 "+path, "%s is writable by others (mode %04o), who can make it run programs as you", path, mode).by(tighten(path))
+		return bad(Error, name, "chmod 600 "+path, "%s is writable by others (mode %04o), who can make it run programs as you", path, mode).fixedBy(makePrivate(path))
 	}
 	dir := filepath.Dir(path)
 	if folder, err := os.Stat(dir); err == nil && folder.Mode().Perm()&0o002 != 0 && folder.Mode()&os.ModeSticky == 0 {
 		return bad(Error, name, "chmod o-w "+dir,
-			"%s is writable by others (mode %04o), who can replace the configuration and run programs as you", dir, folder.Mode().Perm()).by(setMode(dir, folder.Mode().Perm()&^0o002))
+			"%s is writable by others (mode %04o), who can replace the configuration and run programs as you", dir, folder.Mode().Perm()).fixedBy(setMode(dir, folder.Mode().Perm()&^0o002))
 	}
 	if mode&0o077 != 0 {
-		return bad(Info, name, "chmod 600 "+path, "%s is readable by others (mode %04o)", path, mode).by(tighten(path))
+		return bad(Info, name, "chmod 600 "+path, "%s is readable by others (mode %04o)", path, mode).fixedBy(makePrivate(path))
 	}
 	return good(name, "%s, mode %04o", path, mode)
 }

@@ -19,25 +19,25 @@ import (
 // Endings of the hints about a crontab that cannot be read or written: another way to poll, and the
 // behavior until then (docs/design.md, "The next poll").
 const (
-	useFixed  = "or set mode = \"fixed\" in [schedule] and let another program run `agentstateloop poll --if-due` every minute"
-	meanwhile = "; until then the crontab line keeps its interval: at one minute, polls that are not due use no network; " +
+	useFixedHint = "or set mode = \"fixed\" in [schedule] and let another program run `agentstateloop poll --if-due` every minute"
+	untilFixed   = "; until then the crontab line keeps its interval: at one minute, polls that are not due use no network; " +
 		"at a longer one, one poll keeps running while the agent is engaged"
 )
 
-// losses compares the table with the backups. It does not restore lines, because a removal may have
-// been intended. It does not show the text of a line, which may contain a password.
-func (c crontabCheck) losses() []Finding {
+// lostLines compares the table with the backups. It does not restore lines, because a removal may
+// have been intended. It does not show the text of a line, which may contain a password.
+func (c crontabCheck) lostLines() []Finding {
 	const name = "crontab"
 	var found []Finding
 	loss, damaged := c.table.Lost(c.text)
 	if n := len(loss.Lines); n > 0 {
-		level, what := Info, "lacks"
+		level, verb := Info, "lacks"
 		if loss.Cut {
-			level, what = Warn, "was cut short: it lacks"
+			level, verb = Warn, "was cut short: it lacks"
 		}
 		found = append(found, bad(level, name,
 			fmt.Sprintf("compare with `crontab -l | diff - %[1]s`; restore with `crontab %[1]s`, then run `agentstateloop poll`; if you removed the lines yourself, delete the backup", loss.Backup),
-			"the crontab %s %s (line %s) of its backup %s", what, terminal.Count(n, "line"), ranges(loss.Lines), loss.Backup))
+			"the crontab %s %s (line %s) of its backup %s", verb, terminal.Count(n, "line"), ranges(loss.Lines), loss.Backup))
 	}
 	for _, path := range damaged {
 		found = append(found, bad(Warn, name, "delete it; do not restore the crontab from it", "the backup %s is damaged", path))
@@ -89,11 +89,11 @@ func (c crontabCheck) run(context.Context) []Finding {
 		return []Finding{skip(name, `mode = "none" in [schedule]: another program must run the polls`, "make sure that it does: `agentstateloop status` shows the next poll")}
 	}
 	if c.err != nil {
-		hint := "make sure that `crontab -l` works, " + useFixed
+		hint := "make sure that `crontab -l` works, " + useFixedHint
 		if errors.Is(c.err, cron.ErrNotAllowed) {
-			hint = "ask the administrator to add you to cron.allow, " + useFixed
+			hint = "ask the administrator to add you to cron.allow, " + useFixedHint
 		}
-		return []Finding{failure(name, hint+meanwhile, c.err)}
+		return []Finding{failure(name, hint+untilFixed, c.err)}
 	}
 	found := []Finding{good(name, "readable, %s", terminal.Count(strings.Count(string(c.text), "\n"), "line"))}
 	if c.mode == cycle.ModeFixed {
@@ -105,12 +105,12 @@ func (c crontabCheck) run(context.Context) []Finding {
 			"%s is not in the PATH of cron jobs (%s): polls cannot write the crontab", command, cron.JobPath))
 	}
 	if why := c.table.Obstacle(c.proc); why != "" {
-		found = append(found, bad(Error, name, "run agentstateloop outside that container or systemd unit, "+useFixed+meanwhile,
+		found = append(found, bad(Error, name, "run agentstateloop outside that container or systemd unit, "+useFixedHint+untilFixed,
 			"the crontab cannot be written from here: %s", why))
 	}
-	found = append(found, c.losses()...)
+	found = append(found, c.lostLines()...)
 	if c.lastError != "" {
-		found = append(found, bad(Error, name, "fix that, then run `agentstateloop poll`"+meanwhile, "the last poll could not write its crontab line: %s", c.lastError))
+		found = append(found, bad(Error, name, "fix that, then run `agentstateloop poll`"+untilFixed, "the last poll could not write its crontab line: %s", c.lastError))
 	}
 	return found
 }
@@ -189,23 +189,23 @@ func (c lineCheck) finding() Finding {
 	if c.state.Schedule.Removed && len(ours) == 0 {
 		return bad(Warn, name, "run `agentstateloop init` to install it again", "uninstalled: no polls run")
 	}
-	wanted, alarm, err := c.agent.Job(c.state).Lines()
+	want, alarm, err := c.agent.Job(c.state).Lines()
 	switch {
 	case err != nil:
 		return failure(name, "cron cannot run this line", err)
 	case len(ours) == 0:
-		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).by(c.install())
+		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).fixedBy(c.install())
 	case len(ours) > 1:
-		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).by(c.install())
-	case ours[0] != wanted:
-		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "the line is %q but should be %q", ours[0], wanted).by(c.install())
-	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), lines(alarm)):
+		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).fixedBy(c.install())
+	case ours[0] != want:
+		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "the line is %q but should be %q", ours[0], want).fixedBy(c.install())
+	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), linesOf(alarm)):
 		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now",
-			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm)).by(c.install())
+			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm)).fixedBy(c.install())
 	case alarm != "":
 		return good(name, "correct, with an alarm line, %d of at most 900 bytes: %s", len(alarm), alarm)
 	}
-	return good(name, "correct, %d of at most 900 bytes: %s", len(wanted), wanted)
+	return good(name, "correct, %d of at most 900 bytes: %s", len(want), want)
 }
 
 // alarmText describes wrong alarm lines.
@@ -220,8 +220,8 @@ func alarmText(found []string, wanted string) string {
 	return fmt.Sprintf("the alarm line is %q but should be %q", there, wanted)
 }
 
-// lines returns a slice of the wanted line, or nil if it is "".
-func lines(wanted string) []string {
+// linesOf returns a slice of the wanted line, or nil if it is "".
+func linesOf(wanted string) []string {
 	if wanted == "" {
 		return nil
 	}

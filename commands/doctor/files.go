@@ -115,7 +115,7 @@ func (c stateDirCheck) run(context.Context) []Finding {
 	if c.err != nil {
 		found = append(found, failure(name, stateHint(c.err), c.err))
 	}
-	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkNudges(), c.checkObstacles(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
+	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkNudges(), c.checkObstacles(), c.checkSetAsideFiles(), c.checkIDKey(), checkFileSystem(c.dir))
 	if len(found) == 0 {
 		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}
@@ -131,13 +131,13 @@ func (c stateDirCheck) checkMode(mode os.FileMode) []Finding {
 	if mode&0o077 != 0 {
 		level = Warn
 	}
-	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it contains your mail", c.dir, mode).by(setMode(c.dir, 0o700))}
+	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it contains your mail", c.dir, mode).fixedBy(setMode(c.dir, 0o700))}
 }
 
 // checkAccess checks that the directory and its files belong to the user and that the directory is
 // writable.
 func (c stateDirCheck) checkAccess() []Finding {
-	if file, owner := foreignFile(c.dir); file != "" {
+	if file, owner := fileOfAnotherUser(c.dir); file != "" {
 		return []Finding{bad(Error, "state", "sudo chown -R $(id -un) "+c.dir,
 			"%s belongs to user %d, not to you: did a poll run under sudo?", file, owner)}
 	}
@@ -155,19 +155,19 @@ func (c stateDirCheck) checkObstacles() []Finding {
 		if errors.Is(err, fs.ErrPermission) {
 			hint = "make it readable and writable for you (chmod u+rw; u+rwx for a folder)"
 		}
-		found = append(found, bad(Error, "state", hint, "%v", err).by(giveBack(err)))
+		found = append(found, bad(Error, "state", hint, "%v", err).fixedBy(restoreAccess(err)))
 	}
 	return found
 }
 
-// giveBack returns the repair that restores our access to a file or folder of ours, or nil for any
-// other obstacle.
-func giveBack(err error) *repair {
+// restoreAccess returns the repair that restores our access to a file or folder of ours, or nil for
+// any other obstacle.
+func restoreAccess(err error) *repair {
 	obstacle, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
-	info, ok := ours(obstacle.Path)
+	info, ok := ownFile(obstacle.Path)
 	switch {
 	case !ok:
 		return nil
@@ -183,21 +183,21 @@ func (c stateDirCheck) checkNudges() []Finding {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return []Finding{bad(Info, "state", "the next poll creates it", "%s is missing: programs cannot leave a nudge there", path).by(makeFolder(path))}
+	return []Finding{bad(Info, "state", "the next poll creates it", "%s is missing: programs cannot leave a nudge there", path).fixedBy(makeFolder(path))}
 }
 
-// asides are patterns for the names of files and folders that were set aside.
-var asides = []struct{ pattern, what string }{
+// setAsideFiles are patterns for the names of files and folders that were set aside.
+var setAsideFiles = []struct{ pattern, what string }{
 	{"*.folder-*", "a folder in place of a file"},
 	{"history-*.jsonl.wrong-*", "an unusable history file"},
 	{"message-id.key.damaged-*", "an unusable Message-ID key"},
 	{"state.json.corrupt-*", "an unusable state file"},
 }
 
-// checkSetAside looks for files and folders that were set aside.
-func (c stateDirCheck) checkSetAside() []Finding {
+// checkSetAsideFiles looks for files and folders that were set aside.
+func (c stateDirCheck) checkSetAsideFiles() []Finding {
 	var found []Finding
-	for _, a := range asides {
+	for _, a := range setAsideFiles {
 		aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), a.pattern))
 		if len(aside) > 0 {
 			found = append(found, bad(Info, "state", "inspect it, then remove it; see docs/files.md",
@@ -219,12 +219,12 @@ func (c stateDirCheck) beforeFirstPoll() []Finding {
 	if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
 		return []Finding{bad(Error, "state", "create it yourself, or set state_dir in [agent]", "%s does not exist and cannot be created in %s: %v", c.dir, parent, err)}
 	}
-	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir).by(makeFolder(c.dir))}, checkFileSystem(parent)...)
+	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir).fixedBy(makeFolder(c.dir))}, checkFileSystem(parent)...)
 }
 
-// foreignFile returns a file in dir, or dir itself, that belongs to another user. file is "" if all
-// files belong to the user.
-func foreignFile(dir string) (file string, owner uint32) {
+// fileOfAnotherUser returns a file in dir, or dir itself, that belongs to another user. file is ""
+// if all files belong to the user.
+func fileOfAnotherUser(dir string) (file string, owner uint32) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return "", 0

@@ -36,7 +36,7 @@ const fixHint = "`" + terminal.Program + " doctor --fix` does that"
 func Fix(ctx context.Context, s Subject) ([]Finding, error) {
 	s.Network = false // network problems cannot be repaired from here
 	e, found := s.examine(ctx)
-	if err := e.foreign(); err != nil {
+	if err := e.checkOwner(); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(order(a), order(b)) })
@@ -67,12 +67,12 @@ func order(f Finding) int {
 	return 0
 }
 
-// foreign returns an error if the agent belongs to another user than the one who runs doctor. A
+// checkOwner returns an error if the agent belongs to another user than the one who runs doctor. A
 // configuration owned by root may configure an agent of ours.
-func (e *examination) foreign() error {
+func (e *examination) checkOwner() error {
 	path, owner := "", uint32(0)
 	if e.agent != nil {
-		path, owner = foreignFile(e.agent.Store.Dir)
+		path, owner = fileOfAnotherUser(e.agent.Store.Dir)
 	}
 	if path == "" {
 		if uid, err := ownerOf(e.Path); err == nil && int(uid) != os.Geteuid() && uid != 0 {
@@ -108,9 +108,9 @@ func ownerOf(path string) (uint32, error) {
 	return sys.Uid, nil
 }
 
-// ours returns the file information of a file or a folder that belongs to us and is not a link. ok
-// is false for anything else.
-func ours(path string) (info fs.FileInfo, ok bool) {
+// ownFile returns the file information of a file or a folder that belongs to us and is not a link.
+// ok is false for anything else.
+func ownFile(path string) (info fs.FileInfo, ok bool) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, false
@@ -122,7 +122,7 @@ func ours(path string) (info fs.FileInfo, ok bool) {
 // setMode returns the repair that sets the mode of a file or a folder of ours, or nil if it is not
 // ours or already has that mode.
 func setMode(path string, mode os.FileMode) *repair {
-	if info, ok := ours(path); !ok || info.Mode().Perm() == mode {
+	if info, ok := ownFile(path); !ok || info.Mode().Perm() == mode {
 		return nil
 	}
 	return &repair{do: func(context.Context) (string, error) {
@@ -130,10 +130,10 @@ func setMode(path string, mode os.FileMode) *repair {
 	}}
 }
 
-// tighten returns the repair that makes a secret file of ours readable only for us, or nil if it
-// already is or the file is not ours.
-func tighten(path string) *repair {
-	if info, ok := ours(path); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+// makePrivate returns the repair that makes a secret file of ours readable only for us, or nil if
+// it already is or the file is not ours.
+func makePrivate(path string) *repair {
+	if info, ok := ownFile(path); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
 	return setMode(path, 0o600)
@@ -181,7 +181,7 @@ func makeFolder(path string) *repair {
 		}
 		parent = filepath.Dir(parent)
 	}
-	if _, ok := ours(parent); !ok {
+	if _, ok := ownFile(parent); !ok {
 		return nil
 	}
 	return &repair{do: func(context.Context) (string, error) {

@@ -70,7 +70,7 @@ func (c stateDirCheck) checkIDKey() []Finding {
 	}
 	var found []Finding
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it contains a secret", path, info.Mode().Perm()).by(tighten(path)))
+		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it contains a secret", path, info.Mode().Perm()).fixedBy(makePrivate(path)))
 	}
 	lost := key.Cause == store.KeyLost || key.Cause == store.KeyDamaged
 	if lost && c.now().Sub(key.Made) < lossMatters {
@@ -144,7 +144,7 @@ func (c secretsCheck) finding(ctx context.Context, name string, s config.Source)
 	if s.File == "" {
 		return failure(name, hint, err)
 	}
-	return failure(name, hint, err).by(tighten(c.config.Resolve(s.File)))
+	return failure(name, hint, err).fixedBy(makePrivate(c.config.Resolve(s.File)))
 }
 
 // place returns where a secret was found, for display.

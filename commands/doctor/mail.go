@@ -111,8 +111,8 @@ var ownCopies = []string{
 	"gmail.com", "googlemail.com", "office365.com", "outlook.com", "hotmail.com", "live.com", "yahoo.com", "aol.com", "zoho.com", "zoho.eu", "protonmail.com", "proton.me",
 }
 
-// makesCopies returns the name of the server if it saves copies itself, or "".
-func makesCopies(smtp string) string {
+// keepsCopies returns the name of the server if it saves copies itself, or "".
+func keepsCopies(smtp string) string {
 	host, _, err := net.SplitHostPort(smtp)
 	if err != nil {
 		host = smtp
@@ -128,9 +128,9 @@ func makesCopies(smtp string) string {
 
 func (c sentCheck) run(ctx context.Context) []Finding {
 	const name = "sent"
-	itself := makesCopies(c.mail.SMTP.Addr)
-	if c.folder == "" && itself != "" {
-		return []Finding{good(name, "%s keeps copies of sent mail", itself)}
+	host := keepsCopies(c.mail.SMTP.Addr)
+	if c.folder == "" && host != "" {
+		return []Finding{good(name, "%s keeps copies of sent mail", host)}
 	}
 	marked, there, err := c.mail.Mailbox.SentFolders(ctx, c.folder)
 	switch {
@@ -148,8 +148,8 @@ func (c sentCheck) run(ctx context.Context) []Finding {
 			hint = `set sent = "` + marked[0] + `" in [replies], the server's own folder for sent mail`
 		}
 		return []Finding{bad(Warn, name, hint, "the mailbox has no folder %q, so sent mail cannot be copied", c.folder)}
-	case itself != "":
-		return []Finding{bad(Info, name, "you can remove sent from [replies]; no mail is copied twice", "%s itself keeps copies of sent mail", itself)}
+	case host != "":
+		return []Finding{bad(Info, name, "you can remove sent from [replies]; no mail is copied twice", "%s itself keeps copies of sent mail", host)}
 	}
 	return []Finding{good(name, "copies of sent mail go to %q", c.folder)}
 }

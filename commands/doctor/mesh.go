@@ -43,7 +43,7 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 	found := []Finding{good(name, "%s answers: %s online, %s waiting", carrier.Address(), terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
 	found = append(found, c.haltAndClock(status.Halted, status.Date)...)
 	found = append(found, c.token(ctx))
-	found = append(found, c.notTaken()...)
+	found = append(found, c.unconfirmed()...)
 	return append(found, c.peers(ctx)...)
 }
 
@@ -77,8 +77,9 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
 }
 
-// notTaken looks for messages that a service answered but, as far as we can tell, did not accept.
-func (c meshCheck) notTaken() []Finding {
+// unconfirmed looks for messages that a service answered but, as far as we can tell, did not
+// accept.
+func (c meshCheck) unconfirmed() []Finding {
 	n := 0
 	for _, e := range c.outbox {
 		if e.Channel == state.ByMesh && strings.Contains(e.Reason, mesh.ErrNotTaken.Error()) {
@@ -103,7 +104,7 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	isOnline := func(handle string) bool {
 		return slices.ContainsFunc(online, func(p mesh.Presence) bool { return p.Handle == handle })
 	}
-	found := append(c.elsewhere(online), c.checkKeymaster(isOnline))
+	found := append(c.otherHosts(online), c.checkKeymaster(isOnline))
 	peers := c.mesh.Peers
 	if len(peers) == 0 {
 		return append(found, bad(Info, name, "add the agents whose messages may cause turns to peers in [mesh]", "none: the agent answers no other agents"))
@@ -114,9 +115,9 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	return append(found, good(name, "online: %s", strings.Join(peers, ", ")))
 }
 
-// elsewhere looks for other machines where an agent with our handle polls: each message to it
+// otherHosts looks for other machines where an agent with our handle polls: each message to it
 // reaches only one of them. A mesh over HTTP does not list hosts.
-func (c meshCheck) elsewhere(online []mesh.Presence) (found []Finding) {
+func (c meshCheck) otherHosts(online []mesh.Presence) (found []Finding) {
 	client, ok := c.mesh.Carrier.(*natsmesh.Client)
 	if !ok {
 		return nil

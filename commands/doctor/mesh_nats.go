@@ -66,9 +66,9 @@ func (c meshCheck) servers(servers []fleet.ServerSeen) (found []Finding) {
 			continue
 		}
 		clusters[s.Cluster] = true
-		f := good(name, "%s answers: nats-server %s, %s; it accepts the key; a round trip takes %s", s.Address, s.Version, s.Name, trip(s.Trip))
+		f := good(name, "%s answers: nats-server %s, %s; it accepts the key; a round trip takes %s", s.Address, s.Version, s.Name, formatRoundTrip(s.Trip))
 		switch {
-		case older(s.Version, oldestServer):
+		case isOlder(s.Version, oldestServer):
 			f.Level, f.Hint = Warn, "install nats-server "+oldestServer+" or later"
 		case s.Trip > slowTrip:
 			f.Level, f.Hint = Warn, "each poll needs at least five round trips; use servers nearby"
@@ -84,10 +84,12 @@ func (c meshCheck) servers(servers []fleet.ServerSeen) (found []Finding) {
 	return found
 }
 
-func trip(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+func formatRoundTrip(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
 
-// older reports whether a version such as 2.9.3 is older than one such as 2.14.
-func older(version, than string) bool {
+// isOlder reports whether a version such as 2.9.3 is older than one such as 2.14.
+func isOlder(version, than string) bool {
 	have, want := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(have), len(want)) {
 		h, err := strconv.Atoi(have[i])

@@ -21,8 +21,8 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// underNATS is an agent with a mesh over NATS, as doctor sees it.
-type underNATS struct {
+// natsFixture is an agent with a mesh over NATS, as doctor sees it.
+type natsFixture struct {
 	t      *testing.T
 	engine *fleettest.Engine
 	dir    string
@@ -30,9 +30,9 @@ type underNATS struct {
 	ahead  time.Duration // of its clock
 }
 
-func newUnderNATS(t *testing.T, e *fleettest.Engine) *underNATS {
+func newNATSFixture(t *testing.T, e *fleettest.Engine) *natsFixture {
 	t.Helper()
-	a := &underNATS{t: t, engine: e, dir: t.TempDir(), url: e.URL()}
+	a := &natsFixture{t: t, engine: e, dir: t.TempDir(), url: e.URL()}
 	if err := os.Chmod(a.dir, 0o700); err != nil { // also under umask 000
 		t.Fatal(err)
 	}
@@ -40,16 +40,16 @@ func newUnderNATS(t *testing.T, e *fleettest.Engine) *underNATS {
 	return a
 }
 
-func (a *underNATS) write(name, text string) {
+func (a *natsFixture) write(name, text string) {
 	a.t.Helper()
 	if err := os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o600); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// says returns what doctor finds about the mesh, as "level check: text; hint". more is
+// findings returns what doctor finds about the mesh, as "level check: text; hint". more is
 // added to the configuration.
-func (a *underNATS) says(more string) []string {
+func (a *natsFixture) findings(more string) []string {
 	a.t.Helper()
 	a.write("agent.toml", fmt.Sprintf(`[agent]
 handle = "goulard3120"
@@ -82,9 +82,9 @@ key_file = "key"
 
 // expect checks that each pattern matches a finding, and that all warnings and errors are
 // among those.
-func (a *underNATS) expect(what, more string, patterns ...string) {
+func (a *natsFixture) expect(what, more string, patterns ...string) {
 	a.t.Helper()
-	lines := a.says(more)
+	lines := a.findings(more)
 	var matched []string
 	for _, p := range patterns {
 		n := slices.IndexFunc(lines, regexp.MustCompile("^"+p).MatchString)
@@ -108,11 +108,11 @@ const peerConfig = "peers = [\"dorlange3120\"]\n[mesh.keys]\ndorlange3120 = %q\n
 func TestMeshOverNATS(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	own, peer := e.Users["goulard3120"], e.Users["dorlange3120"]
 	well := fmt.Sprintf(peerConfig, peer.Public)
 
-	before := stored(t, e)
+	before := storedMessages(t, e)
 	a.expect("well", well,
 		`ok secret.mesh: read from .*/key; the public key is `+own.Public,
 		`ok mesh: 127\.0\.0\.1:\d+ answers: nats-server 2\.\d+\.\d+, n1; it accepts the key; a round trip takes \d+\.\d ms`,
@@ -122,7 +122,7 @@ func TestMeshOverNATS(t *testing.T) {
 		`info mesh.streams: an agent cannot read ASL_EVT, the settings of the other streams, or sync_interval .*; .*fleet create --check --admin-key FILE.*sync_interval: always`,
 		`ok mesh.keys: keys prove the messages of dorlange3120`,
 		`info peers: not online: dorlange3120`)
-	if after := stored(t, e); after != before {
+	if after := storedMessages(t, e); after != before {
 		t.Errorf("doctor stored something: %d messages, before %d", after, before)
 	}
 
@@ -167,8 +167,8 @@ func TestMeshOverNATS(t *testing.T) {
 		`warn mesh: HALT`)
 }
 
-// stored returns how many messages the engine has taken into its streams.
-func stored(t *testing.T, e *fleettest.Engine) (n int) {
+// storedMessages returns how many messages the engine has taken into its streams.
+func storedMessages(t *testing.T, e *fleettest.Engine) (n int) {
 	t.Helper()
 	for _, a := range fleet.Assets(1) {
 		var info struct {
@@ -187,7 +187,7 @@ func stored(t *testing.T, e *fleettest.Engine) (n int) {
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	well := fmt.Sprintf(peerConfig, e.Users["dorlange3120"].Public)
 	without := func(lines ...string) func(string) string {
 		return func(text string) string {
@@ -218,7 +218,7 @@ func TestMissingRights(t *testing.T) {
 		`error mesh.rights: .* subscribe to cmd`, `error mesh.rights: .* subscribe to .KV`)
 
 	e.Configure(func(text string) string { return strings.ReplaceAll(text, "_INBOX_goulard3120.>", "_INBOX_other.>") })
-	if lines := strings.Join(a.says(well), "\n"); !strings.Contains(lines, "error mesh.rights: the key lacks a right: it may not subscribe to _INBOX_goulard3120.>") {
+	if lines := strings.Join(a.findings(well), "\n"); !strings.Contains(lines, "error mesh.rights: the key lacks a right: it may not subscribe to _INBOX_goulard3120.>") {
 		t.Errorf("without the right to hear answers:\n%s", lines)
 	}
 }
@@ -228,7 +228,7 @@ func TestMissingRights(t *testing.T) {
 func TestMeshOfThreeServers(t *testing.T) {
 	t.Parallel()
 	e := fleettest.StartCluster(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	well := fmt.Sprintf(peerConfig, e.Users["dorlange3120"].Public)
 	server := func(n int) string { return regexp.QuoteMeta(e.Servers[n].Addr) }
 
@@ -266,12 +266,12 @@ func TestMeshOfThreeServers(t *testing.T) {
 		`error mesh.streams: .*KV_asl-who.*; .*more than half of the servers`, `skipped peers: the registry cannot be read; see mesh.streams`)
 }
 
-// TestServersOfAnotherAuthority checks the hints about certificates, and that ca_file is
+// TestUnknownAuthority checks the hints about certificates, and that ca_file is
 // enough.
-func TestServersOfAnotherAuthority(t *testing.T) {
+func TestUnknownAuthority(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	ca, err := mailtest.NewCA()
 	if err != nil {
 		t.Fatal(err)
@@ -300,10 +300,10 @@ func TestServersOfAnotherAuthority(t *testing.T) {
 }
 
 // until is expect, again until the engine has noticed.
-func (a *underNATS) until(what, more string, patterns ...string) {
+func (a *natsFixture) until(what, more string, patterns ...string) {
 	a.t.Helper()
 	a.engine.Until(what, func(context.Context) error {
-		lines := a.says(more)
+		lines := a.findings(more)
 		for _, p := range patterns {
 			if !slices.ContainsFunc(lines, regexp.MustCompile("^"+p).MatchString) {
 				return fmt.Errorf("no finding is like %s; all:\n%s", p, strings.Join(lines, "\n"))
@@ -313,10 +313,10 @@ func (a *underNATS) until(what, more string, patterns ...string) {
 	})
 }
 
-// TestOlder checks which versions of a server are too old.
-func TestOlder(t *testing.T) {
+// TestOldServers checks which versions of a server are too old.
+func TestOldServers(t *testing.T) {
 	for version, want := range map[string]bool{"2.9.25": true, "2.13.9": true, "1.20.0": true, "2.14.0": false, "2.15.2": false, "3.0.0": false, "2.14.0-beta.1": false, "dev": false} {
-		if older(version, oldestServer) != want {
+		if isOlder(version, oldestServer) != want {
 			t.Errorf("%s: older is %v", version, !want)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// lateness is the largest delay of a poll without a warning.
-const lateness = 2 * time.Minute
+// latePoll is the largest delay of a poll without a warning.
+const latePoll = 2 * time.Minute
 
 // pollsCheck reports the polls, HALT, credentials and messages recorded in the state.
 type pollsCheck struct {
@@ -73,7 +73,7 @@ func (c pollsCheck) polls(now time.Time) Finding {
 			hint += ": it reads all unread mail; later polls read new mail"
 		}
 		return bad(Info, name, hint, "no polls yet")
-	case now.Sub(s.NextDue) > lateness:
+	case now.Sub(s.NextDue) > latePoll:
 		hint := terminal.OverdueHint(c.mode == cycle.ModeNone) + " the file log in the state directory has a line for each poll; `fuser -v " +
 			filepath.Join(c.dir, store.CycleLock) + "` shows a poll that hangs"
 		return bad(Warn, name, hint, "the poll due at %s (%s) did not run", terminal.Clock(s.NextDue, now), terminal.Distance(s.NextDue, now))

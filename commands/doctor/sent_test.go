@@ -11,8 +11,8 @@ import (
 	"agentstateloop/mail"
 )
 
-// TestSent checks what doctor says about the folder for copies of sent mail.
-func TestSent(t *testing.T) {
+// TestSentFolder checks what doctor says about the folder for copies of sent mail.
+func TestSentFolder(t *testing.T) {
 	servers := mailtest.StartMemory(t, mailtest.Options{})
 	if err := servers.Create("Sent"); err != nil {
 		t.Fatal(err)

@@ -96,12 +96,12 @@ func (in *interview) askKeyOf(ctx context.Context, handle string, a *apiPart) er
 		in.Asker.Missing("--api-key-file", "the file with the provider's API key")
 		return nil
 	}
-	return in.typeKey(ctx, a)
+	return in.askKeyText(ctx, a)
 }
 
-// typeKey asks for the key. An empty line means that the key comes later, or that the server needs
-// no key.
-func (in *interview) typeKey(ctx context.Context, a *apiPart) (err error) {
+// askKeyText asks for the key. An empty line means that the key comes later, or that the server
+// needs no key.
+func (in *interview) askKeyText(ctx context.Context, a *apiPart) (err error) {
 	where, empty := a.provider, "leave empty to add it later"
 	if a.url != "" {
 		where, empty = a.url, "leave empty if it needs none"

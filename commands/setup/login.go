@@ -92,7 +92,7 @@ func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
 // passwordPrompt returns the prompt for the password of the user name, which may differ from the
 // address.
 func (m *mailPart) passwordPrompt() string {
-	what := cmp.Or(m.known.secret, "password")
+	what := cmp.Or(m.preset.secret, "password")
 	return fmt.Sprintf("the %s for %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address))
 }
 

@@ -11,7 +11,7 @@ func TestPasswordPrompt(t *testing.T) {
 	for want, m := range map[string]mailPart{
 		"the password for a@example.org (":    {address: "a@example.org"},
 		"the password for u (":                {address: "a@example.org", username: "u"},
-		"the app password for a@gmail.com (n": {address: "a@gmail.com", known: preset{secret: "app password"}},
+		"the app password for a@gmail.com (n": {address: "a@gmail.com", preset: preset{secret: "app password"}},
 	} {
 		if got := m.passwordPrompt(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

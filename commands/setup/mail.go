@@ -18,7 +18,7 @@ type mailPart struct {
 	imap, smtp, caFile string
 	login              login
 	trust              trustPart
-	known              preset
+	preset             preset
 }
 
 func (m *mailPart) write(d *document) {
@@ -55,22 +55,22 @@ func (in *interview) askMail(ctx context.Context, address string) (*mailPart, er
 	if err != nil {
 		return nil, err
 	}
-	m.known = presets()[choice]
+	m.preset = presets()[choice]
 	if choice != "" { // otherwise a script must set more flags first
 		if err := in.askServers(ctx, m, choice); err != nil {
 			return nil, err
 		}
 	}
-	if m.trust, err = in.trust(m.known); err != nil {
+	if m.trust, err = in.trust(m.preset); err != nil {
 		return nil, err
 	}
-	m.login.clientID, m.login.provider = in.ClientID, m.known.provider
-	if in.ClientID != "" && choice != "" && m.known.provider == "" {
+	m.login.clientID, m.login.provider = in.ClientID, m.preset.provider
+	if in.ClientID != "" && choice != "" && m.preset.provider == "" {
 		if err := in.Asker.Wrong("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id requires --preset gmail or outlook"); err != nil {
 			return nil, err
 		}
 	}
-	if m.known.onlyOAuth && in.ClientID == "" {
+	if m.preset.onlyOAuth && in.ClientID == "" {
 		m.login.clientID, err = in.Asker.Ask(ctx, "", terminal.Question{
 			Flag: "client-id", Text: "the OAuth2 client id of the application you registered (this provider accepts no passwords, see docs/operating.md)", Check: isText,
 		})
@@ -100,7 +100,7 @@ func (in *interview) askPreset(ctx context.Context, address string) (string, err
 }
 
 func (in *interview) askServers(ctx context.Context, m *mailPart, choice string) error {
-	m.imap, m.smtp = m.known.imap, m.known.smtp
+	m.imap, m.smtp = m.preset.imap, m.preset.smtp
 	if choice == presetOutlook && presetOf(m.address) != choice {
 		m.smtp = "smtp.office365.com:587" // a company's own domain
 	}

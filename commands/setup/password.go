@@ -38,11 +38,11 @@ func (s Setup) NewPassword(ctx context.Context, c *config.Config, a *cycle.Agent
 	if err != nil {
 		return "", err
 	}
-	if err := replaceable(file); err != nil {
+	if err := checkReplaceable(file); err != nil {
 		return "", err
 	}
 	for {
-		password, err := s.newPassword(ctx, file, a.Mail.Mailbox.Username, fromStdin)
+		password, err := s.readNewPassword(ctx, file, a.Mail.Mailbox.Username, fromStdin)
 		if password == "" || err != nil {
 			return "", err
 		}
@@ -68,13 +68,13 @@ func (s Setup) keepPassword(ctx context.Context, file, password string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return replace(file, password+"\n")
 	}
-	var made trail
+	var made createdPaths
 	_, err := made.file(ctx, file, password+"\n")
 	return err
 }
 
-// newPassword reads the password. It returns "" for an empty line.
-func (s Setup) newPassword(ctx context.Context, file, username string, fromStdin bool) (string, error) {
+// readNewPassword reads the password. It returns "" for an empty line.
+func (s Setup) readNewPassword(ctx context.Context, file, username string, fromStdin bool) (string, error) {
 	switch {
 	case fromStdin:
 		text, err := s.stdinSecret()
@@ -112,9 +112,10 @@ func (s Setup) tryPassword(ctx context.Context, c *config.Config, a *cycle.Agent
 	return nil
 }
 
-// replaceable returns an error unless a password file may be replaced: it is missing, or a regular
-// file of ours. If root replaced it, root would own the new file, and the agent could not read it.
-func replaceable(file string) error {
+// checkReplaceable returns an error unless a password file may be replaced: it is missing, or a
+// regular file of ours. If root replaced it, root would own the new file, and the agent could not
+// read it.
+func checkReplaceable(file string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(file); err == nil {

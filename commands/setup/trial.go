@@ -23,9 +23,9 @@ import (
 // trialTime limits one trial of a server. The user waits for it.
 const trialTime = 8 * time.Second
 
-// reaches reports whether to try servers: a user is there to correct errors, and the network may be
+// canTry reports whether to try servers: a user is there to correct errors, and the network may be
 // used.
-func (s Setup) reaches() bool { return s.Asker.CanAsk() && s.Network }
+func (s Setup) canTry() bool { return s.Asker.CanAsk() && s.Network }
 
 // trial announces a trial, runs it and returns its error.
 func (s Setup) trial(ctx context.Context, what string, do func(context.Context) error) error {
@@ -76,7 +76,7 @@ var errNotListed = errors.New("the API does not list the model")
 // tryAPI asks the model API for its models, which is free. After an error, the user corrects the
 // value or keeps it.
 func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
-	for in.reaches() && !in.Print {
+	for in.canTry() && !in.Print {
 		if _, err := os.Lstat(a.keyFile); a.keyFile != "" && a.key == "" && errors.Is(err, fs.ErrNotExist) {
 			return nil // the key comes later
 		}
@@ -92,7 +92,7 @@ func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
 		case errors.Is(err, errNotListed):
 			err = in.askModel(ctx, a, "")
 		case react.KeyRefused(err) && a.key != "":
-			err = in.typeKey(ctx, a)
+			err = in.askKeyText(ctx, a)
 		case !react.KeyRefused(err) && a.url != "":
 			a.url, err = in.Asker.Ask(ctx, "", terminal.Question{Flag: "api-base-url", Text: "the URL of the API", Guess: a.url, Check: isText})
 		default:
@@ -146,7 +146,7 @@ func apiHint(err error, where string) error {
 		hint = "check the model's name with the provider"
 	case react.KeyRefused(err):
 		hint = "is the key complete, and from this provider?"
-	case unread(err):
+	case isUnread(err):
 		hint = "fix the file; it will be read again"
 	}
 	return terminal.WithHint(err, hint)
@@ -156,7 +156,7 @@ func apiHint(err error, where string) error {
 // error, the user corrects the value or keeps it. It does not try a new key, which no server knows
 // yet.
 func (in *interview) tryMesh(ctx context.Context, handle string, m *meshPart) error {
-	for m.url != "" && m.seed == "" && in.reaches() && !in.Print {
+	for m.url != "" && m.seed == "" && in.canTry() && !in.Print {
 		err := in.trial(ctx, m.url, func(ctx context.Context) error { return in.reachMesh(ctx, handle, m) })
 		if err == nil {
 			return nil
@@ -165,9 +165,9 @@ func (in *interview) tryMesh(ctx context.Context, handle string, m *meshPart) er
 			return err
 		}
 		switch {
-		case refused(err) && config.OverNATS(m.url):
+		case isRefused(err) && config.OverNATS(m.url):
 			err = in.askMeshKey(ctx, handle, m, "")
-		case refused(err):
+		case isRefused(err):
 			m.tokenFile, err = in.Asker.Ask(ctx, "", terminal.Question{Flag: "mesh-token-file", Text: "the file with the agent's token for the mesh", Guess: m.tokenFile, Check: isText})
 			err = errors.Join(err, in.makeAbsolute(&m.tokenFile))
 		default:
@@ -235,15 +235,15 @@ func meshHint(err error, handle string, m *meshPart) error {
 	switch {
 	case terminal.HintOf(err) != "":
 		return err
-	case unread(err):
+	case isUnread(err):
 		hint = "fix the file, or name another"
-	case config.OverNATS(m.url) && refused(err):
+	case config.OverNATS(m.url) && isRefused(err):
 		hint = "the servers must know this agent's key: pass " + handle + "=" + m.public + " to `" + terminal.Program + " fleet plan`"
 	case config.OverNATS(m.url):
 		hint = "is nats-server running, and the url right? the administrator creates missing streams with `" + terminal.Program + " fleet create`"
-	case refused(err) && m.tokenFile == "":
+	case isRefused(err) && m.tokenFile == "":
 		hint = "this mesh requires a token"
-	case refused(err):
+	case isRefused(err):
 		hint = "the token in " + m.tokenFile + " must match the mesh's token for this agent"
 	}
 	return terminal.WithHint(err, hint)

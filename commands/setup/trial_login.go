@@ -21,7 +21,7 @@ func (m *mailPart) server(host string) mail.Server {
 
 // tryHost connects to a server typed with or without a port, and waits for its greeting.
 func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Server, context.Context) error) func(context.Context, string) error {
-	if !in.reaches() || in.Print {
+	if !in.canTry() || in.Print {
 		return nil
 	}
 	return func(ctx context.Context, answer string) error {
@@ -37,7 +37,7 @@ func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Se
 // tryLogin logs in to both servers with the secret that a poll will use. After an error, the user
 // corrects the value or keeps it.
 func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
-	for in.reaches() {
+	for in.canTry() {
 		secret, err := in.secret(m)
 		if secret == nil || err != nil {
 			return err // the secret comes later
@@ -50,9 +50,9 @@ func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
 			return err
 		}
 		switch {
-		case unread(err):
+		case isUnread(err):
 			continue // it may be there by now
-		case refused(err):
+		case isRefused(err):
 			err = in.askLoginAgain(ctx, m)
 		default:
 			m.imap, err = in.askIMAP(ctx, m, "")
@@ -121,7 +121,7 @@ func (in *interview) askLoginAgain(ctx context.Context, m *mailPart) error {
 	if m.login.password == "" {
 		return in.askUsername(ctx, m)
 	}
-	prompt := fmt.Sprintf("the %s for %s again (not shown; leave empty to change the username): ", cmp.Or(m.known.secret, "password"), cmp.Or(m.username, m.address))
+	prompt := fmt.Sprintf("the %s for %s again (not shown; leave empty to change the username): ", cmp.Or(m.preset.secret, "password"), cmp.Or(m.username, m.address))
 	password, err := in.askSecret(ctx, m.login.passwordFile, prompt)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (in *interview) loginHint(err error, m *mailPart, host, ports string) error
 // explainLogin explains a failed login to the user. where is a question about the place of the
 // password, or "".
 func explainLogin(err error, host, ports, where string) error {
-	if unread(err) {
+	if isUnread(err) {
 		denied, _ := state.CredentialFailure(err)
 		return terminal.WithHint(denied.Err, strings.TrimSpace(where+"fix it; it will be read again"))
 	}
@@ -181,14 +181,14 @@ func explainLogin(err error, host, ports, where string) error {
 	return terminal.WithHint(err, hostHint(err, ports))
 }
 
-// refused reports whether a server refused a login.
-func refused(err error) bool {
+// isRefused reports whether a server refused a login.
+func isRefused(err error) bool {
 	_, ok := state.CredentialFailure(err)
 	return ok
 }
 
-// unread reports whether a secret could not be read.
-func unread(err error) bool {
+// isUnread reports whether a secret could not be read.
+func isUnread(err error) bool {
 	_, ok := errors.AsType[*config.UnreadError](err)
 	return ok
 }

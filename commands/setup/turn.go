@@ -49,7 +49,7 @@ func (t turnPart) write(d *document) {
 
 // askTurn asks for the runner and its settings.
 func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, error) {
-	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: lastingPath(in.Loader.Env("PATH"))}
+	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: permanentPath(in.Loader.Env("PATH"))}
 	runner := in.Runner
 	if runner == "" && len(t.command) > 0 {
 		runner = turn.Exec
@@ -97,9 +97,9 @@ func (in *interview) askConversation(ctx context.Context) (string, error) {
 	})
 }
 
-// lastingPath returns a PATH that a cron job can use: absolute folders, each once, without those of
-// a `go run`, and with the usual folders at the end.
-func lastingPath(path string) string {
+// permanentPath returns a PATH that a cron job can use: absolute folders, each once, without those
+// of a `go run`, and with the usual folders at the end.
+func permanentPath(path string) string {
 	var dirs []string
 	for _, dir := range append(filepath.SplitList(path), "/usr/local/bin", "/usr/bin", "/bin") {
 		if filepath.IsAbs(dir) && !slices.Contains(dirs, dir) && !cron.TemporaryBinary(dir) {
