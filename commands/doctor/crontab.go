@@ -20,8 +20,7 @@ import (
 // behavior until then (docs/design.md, "The next poll").
 const (
 	useFixedHint = "or set mode = \"fixed\" in [schedule] and let another program run `agentstateloop poll --if-due` every minute"
-	untilFixed   = "; until then the crontab line keeps its interval: at one minute, polls that are not due use no network; " +
-		"at a longer one, one poll keeps running while the agent is engaged"
+	untilFixed   = "; until then the crontab line keeps its interval (see docs/operating.md)"
 )
 
 // lostLines compares the table with the backups. It does not restore lines, because a removal may

@@ -135,9 +135,9 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 func commandQuestion(runner string) string {
 	switch runner {
 	case turn.Exec:
-		return "the command line of that program, which reads the prompt on stdin and prints the answer"
+		return "the command line of your program, which reads the prompt on stdin and prints the answer"
 	case turn.ACP:
-		return "the command line of that agent, with its arguments for ACP, such as gemini --acp"
+		return "the command line of the agent, with its arguments for ACP, such as gemini --acp"
 	}
 	return ""
 }
