@@ -163,7 +163,7 @@ func printKey(c *call, r fleetKeyOutput) {
 	case r.Made:
 		c.out.Printf("made %s (mode 0600), which is secret\n", *r.File)
 	case r.File != nil:
-		c.out.Printf("kept %s, which exists already\n", *r.File)
+		c.out.Printf("kept %s, which already exists\n", *r.File)
 	}
 	lines := []string{"public key", r.Public}
 	if r.Agent == nil {

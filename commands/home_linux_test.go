@@ -56,7 +56,7 @@ func TestUserWithoutARowInPasswd(t *testing.T) {
 	}{
 		{[]string{"HOME=" + home}, "status", exitDone, "@g1 is IDLE"},
 		{[]string{"HOME=" + home}, "tell hello", exitDone, "at home in " + home + "\n"},
-		{[]string{"HOME=" + home + "/"}, "doctor --all --no-network", exitDone, "info     home         user 54321 is not in passwd: ~ is HOME, " + home + "\n"},
+		{[]string{"HOME=" + home + "/"}, "doctor --all --no-network", exitDone, "info     home         user 54321 is not in passwd: ~ means HOME, " + home + "\n"},
 		{[]string{"HOME=/nowhere"}, "status", exitUsage, "error: no configuration found: neither agent.toml nor /nowhere/.config/agentstateloop/agent.toml exists\n"},
 		{nil, "status", exitUsage, "error: no configuration found: agent.toml does not exist in this folder, and your home directory is unknown: user 54321 is not in passwd, and HOME is not set\nagentstateloop: hint: set HOME to your home directory, or name your configuration with --config FILE\n"},
 		{[]string{"HOME=work"}, "status", exitUsage, `user 54321 is not in passwd, and HOME is "work", not an absolute path`},

@@ -149,7 +149,7 @@ func (o *initOptions) run(c *call) error {
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or make the file that it points to")
+		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or create the file that it points to")
 	} else {
 		setup.RemoveDrafts(filepath.Dir(path)) // an init may have been killed after its last write
 	}
@@ -209,7 +209,7 @@ func (o *initOptions) printWritten(c *call, r initOutput, plan setup.Plan) {
 		}
 		return
 	}
-	c.out.Printf("kept %s, which exists already\n", r.Config)
+	c.out.Printf("kept %s, which already exists\n", r.Config)
 	if r.Password != nil {
 		c.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
@@ -280,7 +280,7 @@ func (o *initOptions) newPassword(c *call, plans setup.Setup, a *cycle.Agent) (*
 		if _, err := setup.PasswordFile(conf); err != nil {
 			return nil, nil // the agent has no password file
 		}
-		wanted, err := plans.Asker.Confirm(c.ctx, a.Config+" exists already; take a new password for "+a.Mail.Address+"?")
+		wanted, err := plans.Asker.Confirm(c.ctx, a.Config+" already exists; set a new password for "+a.Mail.Address+"?")
 		if !wanted || err != nil {
 			return nil, err
 		}

@@ -153,11 +153,11 @@ func TestCtrlCAtInit(t *testing.T) {
 		at      string   // what is on the screen when Ctrl-C is pressed
 		hidden  bool
 	}{
-		"the first question": {nil, nil, "which you write from: ", false},
-		"a later question":   {nil, []string{"which you write from: ", "operator@example.com", "own email address: ", "a@gmail.com"}, "call it as @NAME [a]: ", false},
+		"the first question": {nil, nil, "the one you write from: ", false},
+		"a later question":   {nil, []string{"the one you write from: ", "operator@example.com", "own email address: ", "a@gmail.com"}, "call it @NAME) [a]: ", false},
 		"the password":       {[]string{"--operator", "operator@example.com", "--address", "a@gmail.com", "--handle", "a"}, nil, "(not shown; leave empty to add it later): ", true},
 		"a trial":            {[]string{"--operator", "operator@example.com", "--address", "a@example.org", "--handle", "a", "--imap-host", hangs}, nil, "trying " + hangs + " …", false},
-		"after a trial":      {[]string{"--operator", "operator@example.com", "--address", "a@example.org", "--handle", "a", "--imap-host", closed}, nil, "keep it as it is? [y/N]: ", false},
+		"after a trial":      {[]string{"--operator", "operator@example.com", "--address", "a@example.org", "--handle", "a", "--imap-host", closed}, nil, "use it anyway? [y/N]: ", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

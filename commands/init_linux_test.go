@@ -251,7 +251,7 @@ func TestInitOffersTheBox(t *testing.T) {
 		"it is not wanted":       {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
 		"another word":           {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
 		"it does not work there": {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
-		"it is missing":          {"claude", "", []exchange{{"claude is not in the PATH", ""}, {"keep it as it is? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
+		"it is missing":          {"claude", "", []exchange{{"claude is not in the agent's PATH", ""}, {"use it anyway? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
 		"it is found":            {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
 		"a box of its own":       {"codex", works, []exchange{{"[none]", "\n"}}, ""},
 		"in spite of its own":    {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
@@ -327,7 +327,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 		return path
 	}
 	wrong, right := fleettest.NewKey(t), engine.Users["agent"]
-	const question = "the file with the agent's key for the mesh, which is made if it is missing"
+	const question = "the file for the agent's mesh key (created if it is missing)"
 	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+closed)
 	d.types(question+" ["+filepath.Join(dir, "agent.nk")+"]", key("bad", "my-password"))
 	d.says("not the seed of a user's nkey", "hint: ")
@@ -339,7 +339,7 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	d.says("would send messages unencrypted")
 	d.types(keep, "")
 	d.types("the URL of the mesh [nats://n1.example.com]", engine.URL())
-	d.says("trying "+engine.URL(), "key refused", "hint: the servers must know the key of this agent: `agentstateloop fleet plan` takes it as agent="+wrong.Public)
+	d.says("trying "+engine.URL(), "key refused", "hint: the servers must know this agent's key: pass agent="+wrong.Public+" to `agentstateloop fleet plan`")
 	d.types(keep, "")
 	d.types(question+" ["+filepath.Join(dir, "wrong")+"]", key("right", right.Seed))
 	d.says("trying " + engine.URL() + " …\n")

@@ -91,9 +91,9 @@ func (d *initDialogue) ends(code int) string {
 }
 
 const (
-	keep     = "keep it as it is? [y/N]"
+	keep     = "use it anyway? [y/N]"
 	shown    = "(not shown; leave empty to add it later)"
-	again    = "again (not shown; leave empty for another username)"
+	again    = "again (not shown; leave empty to change the username)"
 	newShown = "(not shown; leave empty to keep the old one)"
 )
 
@@ -123,7 +123,7 @@ func startMailHosts(t *testing.T) mailHosts {
 func TestInitTriesEachAnswer(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--ca-file", h.bundle)
-	d.types("which you write from", "operator@example.com")
+	d.types("the one you write from", "operator@example.com")
 	d.types("the agent's own email address", "Operator@example.com")
 	d.says("is your own address")
 	d.types("the agent's own email address", "agent@example.org")
@@ -131,39 +131,39 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.types("[generic]", "")
 	for _, wrong := range []struct{ host, reason, hint string }{
 		{"imap.nowhere.invalid", "connect: ", "hint: "},
-		{h.closed, "connect: connection refused", "usual are 993"},
-		{h.imap.IMAP, "tls: first record does not look like a TLS handshake", "usual are 993"},
+		{h.closed, "connect: connection refused", "the usual ports are 993"},
+		{h.imap.IMAP, "tls: first record does not look like a TLS handshake", "the usual ports are 993"},
 		{h.smtp.SMTPTLS, "does not speak IMAP", "993"},
 		{h.silent, "no answer within 8s", "firewall"},
 	} {
 		if wrong.host == h.silent && os.Getenv(requireReal) == "" {
 			continue // it takes eight seconds
 		}
-		d.types("its IMAP server [imap.example.org]", wrong.host)
+		d.types("the IMAP server [imap.example.org]", wrong.host)
 		d.says("  trying "+wrong.host, " …\n", wrong.reason, wrong.hint)
 		d.types(keep, "")
 	}
-	d.types("its IMAP server [imap.example.org]", h.imap.IMAPTLS)
+	d.types("the IMAP server [imap.example.org]", h.imap.IMAPTLS)
 	d.says("trying " + h.imap.IMAPTLS + " …\n")
-	d.types("its SMTP server", h.imap.IMAPTLS)
-	d.says("does not speak SMTP", "usual")
+	d.types("the SMTP server", h.imap.IMAPTLS)
+	d.says("does not speak SMTP", "the usual ports are")
 	d.types(keep, "n")
-	d.types("its SMTP server", h.smtp.SMTPTLS)
+	d.types("the SMTP server", h.smtp.SMTPTLS)
 
-	d.types("the password of agent@example.org "+shown, "let-me-in-please")
-	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refuses the login: NO [AUTHENTICATIONFAILED]", "hint: some servers want another username")
+	d.types("the password for agent@example.org "+shown, "let-me-in-please")
+	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refused the login: NO [AUTHENTICATIONFAILED]", "hint: some servers expect a username")
 	d.types(keep, "")
-	d.types("the password of agent@example.org "+again, "let-me-in-2")
-	d.says("as agent@example.org …\n", "the server refuses the login")
+	d.types("the password for agent@example.org "+again, "let-me-in-2")
+	d.says("as agent@example.org …\n", "the server refused the login")
 	d.types(keep, "")
-	d.types("the password of agent@example.org "+again, "")
-	d.types("the username at the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
-	d.says("that is the password that you have just typed")
-	d.types("the username at the server [agent@example.org]", h.imap.Username)
-	d.types("the password of "+h.imap.Username+" "+shown, "let-me-in-please")
-	d.says("the server refuses the login")
+	d.types("the password for agent@example.org "+again, "")
+	d.types("the username on the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
+	d.says("that is the password you just typed")
+	d.types("the username on the server [agent@example.org]", h.imap.Username)
+	d.types("the password for "+h.imap.Username+" "+shown, "let-me-in-please")
+	d.says("the server refused the login")
 	d.types(keep, "")
-	d.types("the password of "+h.imap.Username+" "+again, h.imap.Password)
+	d.types("the password for "+h.imap.Username+" "+again, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
 	for _, secret := range []string{"let-me-in", h.imap.Password} {
@@ -178,7 +178,7 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	if got := readFile(t, filepath.Join(d.dir, "agent.password")); got != h.imap.Password+"\n" {
 		t.Errorf("the password file has %q", got)
 	}
-	if works := "checks are well: config, secret.imap, imap, smtp,"; !strings.Contains(d.printed.String(), works) {
+	if works := "checks are ok: config, secret.imap, imap, smtp,"; !strings.Contains(d.printed.String(), works) {
 		t.Errorf("doctor does not say %q:\n%s", works, &d.printed)
 	}
 }
@@ -189,9 +189,9 @@ func TestInitKeepsWhatDoesNotWork(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--operator", "operator@example.com", "--address", "agent@example.org",
 		"--handle", "agent", "--imap-host", h.imap.IMAPTLS, "--mesh-url", "http://"+h.closed)
-	d.says("trying "+h.imap.IMAPTLS, "tls: failed to verify certificate: x509: certificate signed by unknown authority", "hint: if it is your own server, name its authority with --ca-file FILE")
+	d.says("trying "+h.imap.IMAPTLS, "tls: failed to verify certificate: x509: certificate signed by unknown authority", "hint: if it is your own server, pass its CA certificate with --ca-file FILE")
 	d.types(keep, "yes")
-	d.types("its SMTP server", h.closed)
+	d.types("the SMTP server", h.closed)
 	d.says("connect: connection refused")
 	d.types(keep, "y")
 	d.types(shown, "hunter2-and-more")
@@ -218,7 +218,7 @@ func TestInitTriesTheMesh(t *testing.T) {
 		return path
 	}
 	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", server.URL, "--mesh-token-file", token("wrong", "wrong-token-0123"))
-	d.says("trying "+server.URL, "answered 40", "hint: the token in "+filepath.Join(dir, "wrong")+" must be")
+	d.says("trying "+server.URL, "answered 40", "hint: the token in "+filepath.Join(dir, "wrong")+" must match")
 	d.types(keep, "")
 	d.types("the file with the agent's token for the mesh ["+filepath.Join(dir, "wrong")+"]", token("right", "right-token-0123"))
 	d.ends(exitDone)
@@ -240,11 +240,11 @@ func TestInitLooksForTheProgram(t *testing.T) {
 	}
 	d := startInitOnline(t, dir, "--preset", "none", "--handle", "agent", "--no-network", "--sandbox", "none")
 	d.types("[gemini]", "codex")
-	d.says("codex is not in the PATH that the agent will have, " + dir + "/bin:/usr/bin:/bin")
+	d.says("codex is not in the agent's PATH (" + dir + "/bin:/usr/bin:/bin")
 	d.types(keep, "")
 	d.types("[gemini]", "exec")
 	for _, wrong := range []struct{ program, reason string }{
-		{"no-such-program --flag", "no-such-program is not in the PATH"},
+		{"no-such-program --flag", "no-such-program is not in the agent's PATH"},
 		{dir + "/missing", "/missing does not exist"}, {dir + "/bin", "is a folder, not a program"},
 		{"~/plain", "/plain is not executable\n  hint: chmod +x " + dir + "/plain"},
 	} {
@@ -277,7 +277,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// It is offered, and declined by an empty line.
 	d = startInitExisting(t, dir)
-	d.types("exists already; take a new password for agent@example.org? [y/N]", "")
+	d.types("already exists; set a new password for agent@example.org? [y/N]", "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -285,12 +285,12 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// A wrong one does not replace it, and neither does an empty one.
 	d = startInitExisting(t, dir, "--password")
-	d.types("the new password of "+h.imap.Username+" "+newShown, "wrong-password-0123")
-	d.says("the server refuses the login: NO")
+	d.types("the new password for "+h.imap.Username+" "+newShown, "wrong-password-0123")
+	d.says("the server refused the login: NO")
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q before it worked", got)
 	}
-	d.types("replace the old password all the same? [y/N]", "")
+	d.types("replace the old password anyway? [y/N]", "")
 	d.types(newShown, "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
@@ -302,7 +302,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = startInitExisting(t, dir)
-	d.types("take a new password for agent@example.org? [y/N]", "y")
+	d.types("set a new password for agent@example.org? [y/N]", "y")
 	d.types(newShown, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
@@ -317,7 +317,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 	// It is only kept untried if the person says so.
 	d = startInitExisting(t, dir, "--password")
 	d.types(newShown, "future-password-0123")
-	d.types("replace the old password all the same? [y/N]", "y")
+	d.types("replace the old password anyway? [y/N]", "y")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "future-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -349,12 +349,12 @@ func TestInitPasswordOfAScript(t *testing.T) {
 	}{
 		"it works":         {"password_file = \"p\"", h.imap.Password, []string{"--password", "--password-stdin"}, exitDone, h.imap.Password + "\n", ""},
 		"alone":            {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin"}, exitDone, h.imap.Password + "\n", ""},
-		"it is wrong":      {"password_file = \"p\"", "wrong-password-0123", []string{"--password", "--password-stdin"}, exitError, "old\n", "the server refuses the login: NO [AUTHENTICATIONFAILED] Authentication failed.: the old password stays"},
+		"it is wrong":      {"password_file = \"p\"", "wrong-password-0123", []string{"--password", "--password-stdin"}, exitError, "old\n", "the server refused the login: NO [AUTHENTICATIONFAILED] Authentication failed.: the old password was kept"},
 		"it is not tried":  {"password_file = \"p\"", "wrong-password-0123", []string{"--password", "--password-stdin", "--no-network"}, exitDone, "wrong-password-0123\n", ""},
-		"it is missing":    {"password_file = \"p\"", "", []string{"--password"}, exitUsage, "old\n", "--password-stdin is missing"},
+		"it is missing":    {"password_file = \"p\"", "", []string{"--password"}, exitUsage, "old\n", "--password-stdin is required"},
 		"it is empty":      {"password_file = \"p\"", "", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "stdin is empty"},
-		"a command":        {"password_command = [\"pass\", \"x\"]", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "the password is what pass prints"},
-		"the environment":  {"password_env = \"PW\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "in the environment variable PW"},
+		"a command":        {"password_command = [\"pass\", \"x\"]", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "the password comes from pass"},
+		"the environment":  {"password_env = \"PW\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "comes from the environment variable PW"},
 		"a refresh token":  {"auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "run `agentstateloop login`"},
 		"another agent":    {"password_file = \"p\"", "x", []string{"--password", "--password-stdin", "--handle", "other"}, exitUsage, "old\n", "is the file of @agent"},
 		"other flags, too": {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin", "--operator", "o@example.com", "--no-network"}, exitDone, "old\n", "flags that describe the agent were ignored"},

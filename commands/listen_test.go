@@ -143,7 +143,7 @@ func TestRoster(t *testing.T) {
 	write(in("b"), agent("b")+"# changed\n")
 	looks("a changed one", "a b* c one", "")
 	write(in("b"), "handel = 1")
-	looks("one that is wrong", "a b c one", "this key stands in no section, and is unknown there; its agent goes on as it was")
+	looks("one that is wrong", "a b c one", "unknown key outside any section; its agent goes on as it was")
 	looks("told once", "a b c one", "")
 	write(in("d"), agent("a"))
 	looks("a handle twice", "a b c one", "@a is in "+in("a")+" already; left out")

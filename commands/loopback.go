@@ -30,7 +30,7 @@ const (
 func listenLoopback(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || !config.Loopback(host) {
-		return nil, terminal.Usagef("write it like 127.0.0.1:8801", "--addr %q is not a loopback address", addr)
+		return nil, terminal.Usagef("use HOST:PORT, such as 127.0.0.1:8801", "--addr %q is not a loopback address", addr)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {

@@ -113,8 +113,8 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	look := &outlook{agent: r.agent, turn: r.turn, now: r.Loader.Now}
-	tools, servers, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, outlook: look}.allowed(ctx, api)
+	watch := &turnWatch{agent: r.agent, turn: r.turn, now: r.Loader.Now}
+	tools, servers, err := toolbox{loader: r.Loader, config: r.config, agent: r.agent, turn: r.turn, watch: watch}.allowedTools(ctx, api)
 	r.servers = servers
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 			Brief:     brief,
 			Tools:     tools,
 			Steps:     steps,
-			Images:    &react.Images{Folders: look.folders, Sees: r.config.Sees},
+			Images:    &react.Images{Folders: watch.folders, Sees: r.config.Sees},
 			Shape:     r.config.Shape(),
 			Lessons:   lessons{r.agent.Store.Dir, api.Address()},
 			Window:    s.ContextWindow,
@@ -159,8 +159,8 @@ func (r *Runner) loop(ctx context.Context) (*react.Loop, error) {
 		},
 		Callbacks: react.Callbacks{
 			Emit:  r.events.emit,
-			Check: look.check,
-			Spent: look.recordSpending,
+			Check: watch.check,
+			Spent: watch.recordSpending,
 			Rest:  r.rest,
 			Shorter: func(bytes int) (string, error) {
 				return r.agent.ShorterPrompt(msg.Key, bytes)
@@ -211,21 +211,21 @@ func (e events) fail(err error) {
 	e.emit(turn.Event{Kind: turn.Done, Failed: true, Text: err.Error()})
 }
 
-// outlook watches the agent's state while the turn runs.
-type outlook struct {
+// turnWatch watches the agent's state while the turn runs.
+type turnWatch struct {
 	agent *cycle.Agent
 	turn  cycle.Inside
 	now   func() time.Time
-	slept bool // the agent has requested a rest of a given duration
+	rests bool // the agent has requested a rest of a given duration
 
 	folders react.Folders // the folders the model may see
 
-	missing []string // notes for the model about granted tools that are unavailable
+	notes []string // notes for the model about granted tools that are unavailable
 }
 
 // check reports whether the turn is still ours and may continue, with notes for the model's next
 // request.
-func (l *outlook) check(context.Context) (react.CheckResult, error) {
+func (l *turnWatch) check(context.Context) (react.CheckResult, error) {
 	s, err := l.agent.Store.Read()
 	if err != nil {
 		return react.CheckResult{}, err
@@ -240,12 +240,12 @@ func (l *outlook) check(context.Context) (react.CheckResult, error) {
 	if err := l.checkMoney(&o); err != nil {
 		return o, err
 	}
-	o.Notes = append(o.Notes, l.missing...)
+	o.Notes = append(o.Notes, l.notes...)
 	if n := waiting(s); n > 0 {
-		o.Notes = append(o.Notes, fmt.Sprintf("Messages that wait in your inbox until this turn ends: %d.", n))
+		o.Notes = append(o.Notes, fmt.Sprintf("Messages waiting in your inbox until this turn ends: %d.", n))
 	}
-	if l.slept && s.SleepUntil.After(l.now()) {
-		o.Notes = append(o.Notes, "You have asked to rest: end this turn as soon as its work is done.")
+	if l.rests && s.SleepUntil.After(l.now()) {
+		o.Notes = append(o.Notes, "You asked to rest: end this turn as soon as its work is done.")
 	}
 	return o, nil
 }
@@ -267,7 +267,7 @@ func waiting(s state.State) int {
 
 // checkMoney ends the turn when the money is used up, and selects the cheaper model when money is
 // short.
-func (l *outlook) checkMoney(o *react.CheckResult) error {
+func (l *turnWatch) checkMoney(o *react.CheckResult) error {
 	money, err := l.agent.Allowance(l.turn)
 	if err != nil || !money.Limited {
 		return err
@@ -277,13 +277,13 @@ func (l *outlook) checkMoney(o *react.CheckResult) error {
 	}
 	if money.Tier != state.TierNormal {
 		o.Low = true
-		o.Notes = append(o.Notes, fmt.Sprintf("Money is short (%s): you have half as many calls, and half as much room for each answer. Finish what matters most, and be brief.", money.Tier))
+		o.Notes = append(o.Notes, fmt.Sprintf("Money is short (%s): you have half as many calls, and each answer can be half as long. Do the most important work first, and be brief.", money.Tier))
 	}
 	return nil
 }
 
 // recordSpending records the cost of a request under the id of the request, so that it counts once.
-func (l *outlook) recordSpending(ctx context.Context, e react.Expense) error {
+func (l *turnWatch) recordSpending(ctx context.Context, e react.Expense) error {
 	return l.agent.Spend(ctx, l.turn, state.Spending{
 		ID:     fmt.Sprintf("%s.%d.%d", l.turn.TurnID, l.turn.Epoch, e.Number),
 		Model:  e.Model,
@@ -317,7 +317,7 @@ func (r *Runner) summaryLoop(ctx context.Context) (*react.Loop, string, error) {
 	}
 	text, err := io.ReadAll(r.Stdin)
 	if err != nil {
-		return nil, "", fmt.Errorf("read the text to summarise: %w", err)
+		return nil, "", fmt.Errorf("read the text to summarize: %w", err)
 	}
 	s := r.config.File.API
 	names := react.Names{Usual: s.Model, Summary: s.SummaryModel}

@@ -51,7 +51,7 @@ func (l lessons) Learn(model string, lesson react.Lesson) error {
 		return err
 	}
 	if len(data) >= maxLessons {
-		return fmt.Errorf("%s would be longer than %d bytes", lessonsName, maxLessons)
+		return fmt.Errorf("%s would exceed %d bytes", lessonsName, maxLessons)
 	}
 	name := filepath.Join(l.dir, lessonsName)
 	tmp := name + ".tmp"

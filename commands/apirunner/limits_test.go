@@ -48,10 +48,10 @@ func TestLimits(t *testing.T) {
 			})
 			return answered
 		}),
-		{Const: "maxForeign", Max: 100, Within: func(t *testing.T, n int64) bool {
-			b := toolbox{outlook: new(outlook)}
+		{Const: "maxServerTools", Max: 100, Within: func(t *testing.T, n int64) bool {
+			b := toolbox{watch: new(turnWatch)}
 			tools := b.add(make([]react.Tool, 7), make([]react.Tool, n-7), "theirs")
-			return len(tools) == int(n) && b.outlook.missing == nil
+			return len(tools) == int(n) && b.watch.notes == nil
 		}},
 	})
 }

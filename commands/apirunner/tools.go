@@ -24,18 +24,18 @@ import (
 
 // toolbox makes the tools of a turn.
 type toolbox struct {
-	loader  *config.Loader
-	config  *config.Config
-	agent   *cycle.Agent
-	turn    cycle.Inside
-	outlook *outlook // records a rest, and tells the model about missing tools
-	way     box.Way  // how to confine the programs of exec
+	loader *config.Loader
+	config *config.Config
+	agent  *cycle.Agent
+	turn   cycle.Inside
+	watch  *turnWatch // records a rest, and tells the model about missing tools
+	way    box.Way    // how to confine the programs of exec
 }
 
-// allowed returns the tools that the cause of this turn may call, and starts the servers of some of
-// them. The caller must close the sessions, even after an error. If programs cannot be confined,
-// exec is not among the tools.
-func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Tool, sessions []*toolserver.Session, err error) {
+// allowedTools returns the tools that the cause of this turn may call, and starts the servers of
+// some of them. The caller must close the sessions, even after an error. If programs cannot be
+// confined, exec is not among the tools.
+func (b toolbox) allowedTools(ctx context.Context, api config.API) (tools []react.Tool, sessions []*toolserver.Session, err error) {
 	s, err := b.agent.Store.Read()
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +44,7 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 		return nil, nil, cycle.ErrStale
 	}
 	msg, _ := s.TurnMessage()
-	section, names := b.granted(msg)
+	section, names := b.toolNames(msg)
 	patterns := config.ServerTools(names)
 	names = slices.DeleteFunc(slices.Clone(names), config.NamesServer)
 	asked := b.config.Has("api.tools." + section)
@@ -55,10 +55,10 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 	local := slices.ContainsFunc(servers, func(s toolserver.Server) bool { return s.URL == "" })
 	if slices.Contains(names, react.Exec) || local {
 		if b.way, err = box.Find(ctx, b.agent.Turn.Self); err != nil {
-			names, servers = b.unconfined(err, names, servers)
+			names, servers = b.withoutSandbox(err, names, servers)
 		}
 	}
-	all, err := b.all(api.Programs)
+	all, err := b.allTools(api.Programs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,7 +73,7 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 	if err != nil {
 		return nil, nil, b.config.Wrong("api.tools."+section, "%v", err)
 	}
-	theirs, sessions := b.theirs(ctx, servers, patterns)
+	theirs, sessions := b.serverTools(ctx, servers, patterns)
 	tools = append(tools, theirs...)
 	for i := range tools {
 		tools[i].Run = redacted(b.loader.Secrets, tools[i].Run)
@@ -81,10 +81,10 @@ func (b toolbox) allowed(ctx context.Context, api config.API) (tools []react.Too
 	return tools, sessions, nil
 }
 
-// granted returns the section of [api.tools] for a message, and the names in it. Turns that the
+// toolNames returns the section of [api.tools] for a message, and the names in it. Turns that the
 // agent planned in an operator's turn, and prompts of the clock, have the rights of the operator's
 // turns, unless self or task is set.
-func (b toolbox) granted(msg state.Message) (section string, names []string) {
+func (b toolbox) toolNames(msg state.Message) (section string, names []string) {
 	tools := b.config.File.API.Tools
 	switch cause := msg.Cause(); {
 	case cause == state.CauseEvent && b.config.Has("api.tools.event"):
@@ -122,10 +122,10 @@ func redacted(secrets *secret.Known, run toolFunc) toolFunc {
 	}
 }
 
-// all returns every tool of this agent.
-func (b toolbox) all(programs []react.Program) ([]react.Tool, error) {
+// allTools returns every tool of this agent.
+func (b toolbox) allTools(programs []react.Program) ([]react.Tool, error) {
 	folders := react.Folders{Workdir: b.agent.Turn.Workdir, Output: b.loader.Env("AGENTSTATELOOP_OUTPUT"), Context: b.loader.Env("AGENTSTATELOOP_CONTEXT")}
-	b.outlook.folders = folders
+	b.watch.folders = folders
 	env := b.environ()
 	list, err := folders.Files()
 	if err != nil {
@@ -177,7 +177,7 @@ func (b toolbox) effects(folders react.Folders) react.Effects {
 			return a.Suspend(ctx, turn, text, patience)
 		},
 		Sleep: func(ctx context.Context, d time.Duration, why string) error {
-			b.outlook.slept = true
+			b.watch.rests = true
 			return a.Sleep(ctx, turn, d, why)
 		},
 		Remind: func(ctx context.Context, when, text string) (time.Time, error) {
@@ -229,7 +229,7 @@ func openFiles(folders react.Folders, names []string) (list []files.OpenFile, cl
 		}
 	}
 	if len(names) > files.Max {
-		return nil, nil, fmt.Errorf("%d files are too many: a message takes %d", len(names), files.Max)
+		return nil, nil, fmt.Errorf("%d files exceed the limit of %d per message", len(names), files.Max)
 	}
 	for _, name := range names {
 		f, err := folders.Open(name)

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// TestRedacted: neither a result nor an error of a tool holds a secret, because
+// TestToolResultsAreRedacted: neither a result nor an error of a tool holds a secret, because
 // both go to the model's provider.
-func TestRedacted(t *testing.T) {
+func TestToolResultsAreRedacted(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("api", "sk-canary-4711")
 	run := redacted(secrets, func(context.Context, json.RawMessage) (string, error) {

@@ -20,7 +20,7 @@ func TestKindsByCause(t *testing.T) {
 			Operator: reading, Peer: reading, Event: []string{"edit"}, Task: []string{"fetch"}, Self: []string{},
 		},
 	} {
-		c, err := testLoader().Parse("/a/agent.toml", "[agent]\nhandle = \"a\"\n[turn]\nrunner = \"acp\"\ncommand = [\"x\"]\n"+text)
+		c, err := newTestLoader().Parse("/a/agent.toml", "[agent]\nhandle = \"a\"\n[turn]\nrunner = \"acp\"\ncommand = [\"x\"]\n"+text)
 		if err != nil {
 			t.Fatal(err)
 		}

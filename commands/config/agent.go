@@ -21,7 +21,7 @@ import (
 )
 
 // handleHint is the hint for an invalid handle.
-const handleHint = "use at most 32 of a-z, 0-9 and -, without the @"
+const handleHint = "use a-z, 0-9 and -, at most 32 characters, without the @"
 
 // checkHandle checks the agent's handle.
 func (c *Config) checkHandle() error {
@@ -30,7 +30,7 @@ func (c *Config) checkHandle() error {
 		return c.Missing("agent.handle", `give your agent a name, such as handle = "goulard3120"`)
 	}
 	if !state.ValidHandle(handle) {
-		return c.At(dotted("agent.handle"), handleHint, "%q is not a valid handle", handle)
+		return c.At(splitKey("agent.handle"), handleHint, "%q is not a valid handle", handle)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (c *Config) operators(own string) ([]string, error) {
 			return nil, err
 		}
 		if strings.EqualFold(address, own) {
-			return nil, c.At(dotted(key), "give the agent a mailbox of its own", "%s is the agent's own address (mail.address)", address)
+			return nil, c.At(splitKey(key), "give the agent a mailbox of its own", "%s is the agent's own address (mail.address)", address)
 		}
 		addresses = append(addresses, address)
 	}
@@ -132,10 +132,10 @@ func readFile(path string) (string, error) {
 		err = e.Err // Error names the path
 	}
 	if errors.Is(err, syscall.EISDIR) {
-		return "", &Error{Path: path, Text: "is a folder", Advice: "name the file in it: --config " + filepath.Join(path, "agent.toml")}
+		return "", &Error{Path: path, Text: "is a folder", Advice: "name the file inside: --config " + filepath.Join(path, "agent.toml")}
 	}
 	if err != nil {
-		return "", &Error{Path: path, Text: fmt.Sprintf("cannot be read: %v", err), Advice: "make it readable for you, or name another file with --config FILE"}
+		return "", &Error{Path: path, Text: fmt.Sprintf("cannot be read: %v", err), Advice: "make it readable, or name another file with --config FILE"}
 	}
 	return string(data), nil
 }
@@ -155,10 +155,10 @@ func (l *Loader) decode(path, text string) (*Config, error) {
 
 // Has reports whether the file sets a key such as "turn.timeout".
 func (c *Config) Has(key string) bool {
-	if has, ok := c.hasOfFallback(key); ok {
+	if has, ok := c.hasInFallback(key); ok {
 		return has
 	}
-	return c.meta.IsDefined(dotted(key)...)
+	return c.meta.IsDefined(splitKey(key)...)
 }
 
 // Loader reads configurations and wires agents for one process.
@@ -202,7 +202,7 @@ func (l *Loader) HomeNote() string {
 	if err != nil || variable == "" || filepath.Clean(variable) == filepath.Clean(home) {
 		return ""
 	}
-	return fmt.Sprintf("HOME is %s, but passwd says %s: ~ is %[2]s, as in cron jobs", variable, home)
+	return fmt.Sprintf("HOME is %s, but passwd says %s: ~ means %[2]s, as in cron jobs", variable, home)
 }
 
 // Env returns the value of an environment variable, or "".

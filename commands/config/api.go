@@ -43,9 +43,9 @@ func (l *Loader) API(c *Config) (API, error) {
 	key := s.Secret()
 	switch n := key.CountSet(); {
 	case n > 1:
-		return API{}, c.At(dotted("api"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
+		return API{}, c.At(splitKey("api"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
 	case n == 0 && s.BaseURL == "":
-		return API{}, c.Missing("api.key_file", "name the file with the provider's key, or set key_env or key_command")
+		return API{}, c.Missing("api.key_file", "set it to the file with the provider's API key, or set key_env or key_command")
 	case n == 1:
 		a.Key = l.Secret(c, key)
 	}
@@ -59,10 +59,10 @@ func (l *Loader) API(c *Config) (API, error) {
 		return API{}, err
 	}
 	var err error
-	if a.Servers, err = l.servers(c); err != nil {
+	if a.Servers, err = l.wireToolServers(c); err != nil {
 		return API{}, err
 	}
-	a.Programs, err = c.programs()
+	a.Programs, err = c.wireTools()
 	return a, err
 }
 
@@ -70,20 +70,20 @@ func (l *Loader) API(c *Config) (API, error) {
 func (c *Config) checkModel() error {
 	s := c.File.API
 	if s.Provider == "" {
-		return c.Missing("api.provider", `set "anthropic", or "openai" for any server that offers chat completions`)
+		return c.Missing("api.provider", `set "anthropic", or "openai" for any OpenAI-compatible server`)
 	}
 	if err := c.oneOf("api.provider", s.Provider, Anthropic, OpenAI); err != nil {
 		return err
 	}
 	if s.Model == "" {
-		return c.Missing("api.model", `set the provider's name of a model, such as "`+turn.UsualModel()+`"`)
+		return c.Missing("api.model", `set the provider's name for the model, such as "`+turn.UsualModel()+`"`)
 	}
 	for _, kind := range s.Vision {
 		if err := c.oneOf("api.vision", kind, react.Image, react.PDF); err != nil {
 			return err
 		}
 		if kind == react.PDF && s.Provider == OpenAI {
-			return c.At(dotted("api.vision"), `remove "pdf": the agent can read a PDF with a tool of yours`, "chat completions have no place for a PDF")
+			return c.At(splitKey("api.vision"), `remove "pdf", and give the agent a tool that reads PDFs`, "the chat completions API does not accept PDFs")
 		}
 	}
 	for _, n := range []struct {
@@ -91,17 +91,17 @@ func (c *Config) checkModel() error {
 		value, from int
 	}{{"api.context_window", s.ContextWindow, minWindow}, {"api.max_output", s.MaxOutput, 1}, {"api.max_calls", s.MaxCalls, 1}, {"api.max_tools", s.MaxTools, 1}} {
 		if n.value < n.from {
-			return c.Wrong(n.key, "must be %d or more", n.from)
+			return c.Wrong(n.key, "must be at least %d", n.from)
 		}
 	}
 	if err := c.checkShape(); err != nil {
 		return err
 	}
 	if time.Duration(s.Rest) > state.MaxSleep {
-		return c.Wrong("api.rest", "must be a day at most")
+		return c.Wrong("api.rest", "must be at most 24h")
 	}
 	if s.MaxOutput > s.ContextWindow/2 {
-		return c.Wrong("api.max_output", "must be at most half of api.context_window, %d", s.ContextWindow)
+		return c.Wrong("api.max_output", "must be at most half of api.context_window (%d)", s.ContextWindow)
 	}
 	return nil
 }
@@ -115,10 +115,10 @@ func (c *Config) checkBaseURL(hasKey bool) error {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" {
-		return c.At(dotted("api.base_url"), `write it like "https://openrouter.ai/api/v1", without a user name or query`, "%q is not a valid base URL", base)
+		return c.At(splitKey("api.base_url"), `use a URL such as "https://openrouter.ai/api/v1", without a user name or query`, "%q is not a valid base URL", base)
 	}
 	if u.Scheme == "http" && hasKey && !Loopback(u.Hostname()) {
-		return c.At(dotted("api.base_url"), "use https, a server on this machine, or no key", "would send the key unencrypted")
+		return c.At(splitKey("api.base_url"), "use https, a server on this machine, or no key", "would send the API key unencrypted")
 	}
 	return nil
 }
@@ -164,15 +164,15 @@ func (c *Config) checkShape() error {
 	for _, needed := range []string{"model", "messages", "stream"} {
 		_, extra := s.Extra[needed]
 		if slices.Contains(s.Omit, needed) || extra {
-			return c.At(dotted("api"), "remove it from omit and extra", "%q is in every request", needed)
+			return c.At(splitKey("api"), "remove it from omit and extra", "every request needs %q", needed)
 		}
 	}
 	for name, value := range s.Headers {
 		if !validHeader.Get().MatchString(name) || strings.ContainsAny(value, "\r\n") {
 			return c.Wrong("api.headers", "%q is not a valid header", name)
 		}
-		if namesSecret.Get().MatchString(name) {
-			return c.At(dotted("api.headers"), "keep the key in a file, and name that in key_file", "%q would stand in the configuration as it is", name)
+		if secretName.Get().MatchString(name) {
+			return c.At(splitKey("api.headers"), "put the key in a file, and set key_file to that file", "%q would store a secret in the configuration", name)
 		}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // TestBudget checks that limits are read, and that own prices replace built-in
 // ones and are added to them.
 func TestBudget(t *testing.T) {
-	a, err := testLoader().Load(writeConfig(t, smallConfig+`
+	a, err := newTestLoader().Load(writeConfig(t, smallConfig+`
 [budget]
 credit_usd = 0
 day_usd = 1

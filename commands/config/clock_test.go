@@ -19,8 +19,8 @@ func TestWrongPrompt(t *testing.T) {
 	for _, test := range []struct{ prompt, want, hint string }{
 		{at + text, `:10: prompt.name: \(prompt 2\) is missing$`, "morning"},
 		{"name = \"a b\"\n" + at + text, `:11: prompt.name: .*"a b" is not a valid name$`, "a-z"},
-		{"name = \"first\"\n" + at + text, `:11: prompt.name: .*"first" names two prompts$`, "another name"},
-		{"name = \"m\"\n" + text, `:10: prompt.at: .*is missing$`, "five fields"},
+		{"name = \"first\"\n" + at + text, `:11: prompt.name: .*two prompts are named "first"$`, "its own name"},
+		{"name = \"m\"\n" + text, `:10: prompt.at: .*is missing$`, "five crontab fields"},
 		{"name = \"m\"\nat = \"0 25 * * *\"\n" + text, `:12: prompt.at: .*"0 25 \* \* \*": "25" is not a valid hour$`, "minute, hour"},
 		{"name = \"m\"\nat = \"0 0 8 * * *\"\n" + text, `:12: prompt.at: .*six fields`, "minute, hour"},
 		{"name = \"m\"\nat = \"0 8 30 2 *\"\n" + text, `:12: prompt.at: .*does not exist`, ""},
@@ -29,20 +29,20 @@ func TestWrongPrompt(t *testing.T) {
 		{"name = \"m\"\nat = 8\n" + text, `:12: prompt.at: must be a string, not an integer$`, ""},
 		{"name = \"m\"\n" + at, `:10: prompt.text: .*is missing$`, "file ="},
 		{"name = \"m\"\n" + at + "text = \"  \"\n", `:13: prompt.text: .*is missing$`, "file ="},
-		{"name = \"m\"\n" + at + text + "file = \"m.md\"\n", `:14: prompt.file: .*text and file are set$`, "keep one"},
-		{"name = \"m\"\n" + at + "text = \"" + strings.Repeat("x", 65<<10) + "\"\n", `:13: prompt.text: .*more than 64 KiB$`, ""},
+		{"name = \"m\"\n" + at + text + "file = \"m.md\"\n", `:14: prompt.file: .*text and file cannot both be set$`, "keep one"},
+		{"name = \"m\"\n" + at + "text = \"" + strings.Repeat("x", 65<<10) + "\"\n", `:13: prompt.text: .*longer than 64 KiB$`, ""},
 		{"name = \"m\"\n" + at + text + "mail = \"never\"\n", `:14: prompt.mail: .*"never" is not one of: always, said$`, "said"},
-		{"name = \"m\"\n" + at + text + "if = []\n", `:14: prompt.if: .*names no program$`, "changed.sh"},
-		{"name = \"m\"\n" + at + text + "if = [\"\"]\n", `:14: prompt.if: .*names no program$`, "changed.sh"},
+		{"name = \"m\"\n" + at + text + "if = []\n", `:14: prompt.if: .*is empty$`, "changed.sh"},
+		{"name = \"m\"\n" + at + text + "if = [\"\"]\n", `:14: prompt.if: .*is empty$`, "changed.sh"},
 		{"name = \"m\"\n" + at + text + "if = \"./changed.sh\"\n", `:14: prompt.if: must be an array, not a string$`, ""},
 		{"name = \"m\"\n" + at + text + "catch_up = \"400d\"\n", `:14: prompt.catch_up: .*at most 366 days$`, ""},
 		{"name = \"m\"\n" + at + text + "catch_up = \"soon\"\n", `:14: prompt.catch_up: "soon" is not a`, ""},
-		{"name = \"m\"\n" + at + text + "session = \"old\"\n", `:14: prompt.session: .*"old" is not fresh$`, "fresh"},
+		{"name = \"m\"\n" + at + text + "session = \"old\"\n", `:14: prompt.session: .*"old" is not one of: fresh$`, "fresh"},
 		{"name = \"m\"\n" + at + text + "model = \"haiku\"\n", `:14: prompt.model: .*has no effect with runner = "exec"$`, "args"},
 		{"name = \"m\"\n" + at + text + "catchup = \"1h\"\n", `:14: prompt.catchup: unknown key$`, "did you mean catch_up?"},
 	} {
 		path := writeConfig(t, first+"[[prompt]]\n"+test.prompt)
-		_, err := testLoader().Load(path)
+		_, err := newTestLoader().Load(path)
 		wrong, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%.80s: got %v, want an Error", test.prompt, err)
@@ -56,7 +56,7 @@ func TestWrongPrompt(t *testing.T) {
 	for i := range 33 {
 		fmt.Fprintf(&many, "[[prompt]]\nname = \"p%d\"\n%s%s", i, at, text)
 	}
-	if _, err := testLoader().Load(writeConfig(t, smallConfig+many.String())); err == nil || !strings.Contains(err.Error(), "there are 33 prompts") {
+	if _, err := newTestLoader().Load(writeConfig(t, smallConfig+many.String())); err == nil || !strings.Contains(err.Error(), "33 prompts are set") {
 		t.Errorf("33 prompts: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestWrongPrompt(t *testing.T) {
 // TestPrompts checks what becomes of prompts, and what they may do.
 func TestPrompts(t *testing.T) {
 	const one = "[[prompt]]\nname = \"m\"\nat = \" 0  8 * * mon-fri \"\nfile = \"m.md\"\nif = [\"./changed.sh\", \"x\"]\nmail = \"said\"\ncatch_up = \"0s\"\n"
-	a, err := testLoader().Load(writeConfig(t, smallConfig+one+"[[prompt]]\nname = \"n\"\nat = \"@daily\"\ntext = \"go\"\n"))
+	a, err := newTestLoader().Load(writeConfig(t, smallConfig+one+"[[prompt]]\nname = \"n\"\nat = \"@daily\"\ntext = \"go\"\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestPrompts(t *testing.T) {
 		{rights + "task = [\"t\"]\nsummary = [\"s\"]\n" + one, "[t]", "[s]"},
 		{rights + "task = []\n" + one, "[]", "[]"},
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+test.config))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+test.config))
 		if err != nil {
 			t.Fatal(err)
 		}

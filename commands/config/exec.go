@@ -29,7 +29,7 @@ func (c *Config) checkExec() error {
 		value, from int
 	}{{"api.exec.processes", s.Processes, minProcesses}, {"api.exec.memory", s.Memory, minMemory}, {"api.exec.file_size", s.FileSize, minFileSize}} {
 		if n.value < n.from {
-			return c.Wrong(n.key, "must be %d or more", n.from)
+			return c.Wrong(n.key, "must be at least %d", n.from)
 		}
 	}
 	for _, path := range s.Read {
@@ -43,20 +43,20 @@ func (c *Config) checkExec() error {
 // checkGranted checks a folder that key grants to a sandbox.
 func (c *Config) checkGranted(key, path string) error {
 	if err := box.Grantable(path); err != nil {
-		return c.At(dotted(key), "name the folder of a tool, such as \"~/.nvm/versions\"", "%v", err)
+		return c.At(splitKey(key), "name the folder of a tool, such as \"~/.nvm/versions\"", "%v", err)
 	}
 	// An agent with write access to the link's folder could point the link anywhere.
-	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		return c.At(dotted(key), "write "+real, "%s leads through a symbolic link", path)
+	if resolved, err := filepath.EvalSymlinks(path); err == nil && resolved != path {
+		return c.At(splitKey(key), "use "+resolved, "%s contains a symbolic link", path)
 	}
-	kept := c.holdsOwn(path)
+	ownFile := c.ownFileIn(path)
 	for _, dir := range []string{c.stateFolder(), c.stateDir()} {
-		if below(dir, path) {
-			kept = dir
+		if contains(dir, path) {
+			ownFile = dir
 		}
 	}
-	if kept != "" {
-		return c.At(dotted(key), "name a folder that holds only what programs need", "%s would give %s to programs in the box", path, kept)
+	if ownFile != "" {
+		return c.At(splitKey(key), "use a folder with only the files that programs need", "%s would expose %s to programs in the sandbox", path, ownFile)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (c *Config) wireKinds() (cycle.Kinds, error) {
 	s := c.File.Turn.ACP
 	if c.File.Turn.Runner != turn.ACP {
 		if c.Has("turn.acp") {
-			return cycle.Kinds{}, c.At(dotted("turn.acp"), `remove it; what other agents may do is in [turn.permissions], and in [api.tools] for runner = "api"`, `has an effect only with runner = "acp"`)
+			return cycle.Kinds{}, c.At(splitKey("turn.acp"), `remove it; other runners use [turn.permissions], and runner = "api" uses [api.tools]`, `can only be used with runner = "acp"`)
 		}
 		return cycle.Kinds{}, nil
 	}
@@ -107,15 +107,15 @@ func (c *Config) wireKinds() (cycle.Kinds, error) {
 	}{{"operator", s.Operator}, {"peer", s.Peer}, {"event", s.Event}, {"task", s.Task}, {"self", s.Self}} {
 		for _, kind := range cause.kinds {
 			if all := turn.ToolKinds(); !slices.Contains(all, kind) {
-				hint := terminal.DidYouMean(kind, all, "the kinds are "+strings.Join(all, ", "))
-				return cycle.Kinds{}, c.At(dotted("turn.acp."+cause.name), hint, "%q is not a kind of tools", kind)
+				hint := terminal.DidYouMean(kind, all, "the tool kinds are "+strings.Join(all, ", "))
+				return cycle.Kinds{}, c.At(splitKey("turn.acp."+cause.name), hint, "%q is not a tool kind", kind)
 			}
 		}
 	}
 	for name := range s.LowOptions {
 		if _, usual := s.Options[name]; !usual {
-			hint := fmt.Sprintf("set %s in options too: a session keeps what was chosen, also when money is there again", name)
-			return cycle.Kinds{}, c.At(dotted("turn.acp.low_options."+name), hint, "options does not name the usual value")
+			hint := fmt.Sprintf("set %s in options too: otherwise a session keeps the low value when there is money again", name)
+			return cycle.Kinds{}, c.At(splitKey("turn.acp.low_options."+name), hint, "has no normal value in options")
 		}
 	}
 	kinds := cycle.Kinds{Operator: s.Operator, Peer: s.Peer, Event: s.Event, Task: s.Task, Self: s.Self}
@@ -145,12 +145,12 @@ func (c *Config) wireSandbox(self string) (*turn.Sandbox, error) {
 	}
 	if t.Sandbox == "" {
 		if c.Has("turn.box") {
-			return nil, c.At(dotted("turn.box"), `set sandbox = "bwrap" in [turn], or remove it`, "has no effect without a sandbox")
+			return nil, c.At(splitKey("turn.box"), `set sandbox = "bwrap" in [turn], or remove it`, "can only be used with a sandbox")
 		}
 		return nil, nil
 	}
 	if t.Runner == turn.API {
-		return nil, c.At(dotted("turn.sandbox"), "remove it; the built-in loop runs each program in a box anyway, see [api.exec]", `has no effect with runner = "api"`)
+		return nil, c.At(splitKey("turn.sandbox"), "remove it; the built-in loop always runs programs in a sandbox, see [api.exec]", `has no effect with runner = "api"`)
 	}
 	if err := c.checkWorkdir(`sandbox = "bwrap"`); err != nil {
 		return nil, err
@@ -166,8 +166,8 @@ func (c *Config) wireSandbox(self string) (*turn.Sandbox, error) {
 		if err := c.checkGranted("turn.box.write", c.Resolve(path)); err != nil {
 			return nil, err
 		}
-		if below(c.Resolve(path), self) {
-			return nil, c.At(dotted("turn.box.write"), "name a folder that holds only what the agent works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
+		if contains(c.Resolve(path), self) {
+			return nil, c.At(splitKey("turn.box.write"), "use a folder with only the files the agent works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
 		}
 		s.Write = append(s.Write, c.Resolve(path))
 	}

@@ -77,9 +77,9 @@ func startsTools(runner string) bool {
 	return slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.ACP}, runner)
 }
 
-// hasOfFallback reports whether the selected fallback sets a key of [turn] or [api]. ok is false if
+// hasInFallback reports whether the selected fallback sets a key of [turn] or [api]. ok is false if
 // no fallback is selected, or the key is not one that a fallback sets for itself.
-func (c *Config) hasOfFallback(key string) (has, ok bool) {
+func (c *Config) hasInFallback(key string) (has, ok bool) {
 	if c.fallback == 0 {
 		return false, false
 	}
@@ -96,14 +96,14 @@ func (c *Config) hasOfFallback(key string) (has, ok bool) {
 	return false, false
 }
 
-// placed returns the position of a key in the file: a key that the selected fallback sets for
+// position returns the position of a key in the file: a key that the selected fallback sets for
 // itself is in the section of that fallback. line is 0 if the key is at its usual position.
-func (c *Config) placed(key []string) (at []string, line int) {
+func (c *Config) position(key []string) (at []string, line int) {
 	section, name, _ := strings.Cut(strings.Join(key, "."), ".")
 	if c.fallback == 0 || section != "turn" && section != "api" || !isFallbackKey(name) {
 		return key, 0
 	}
-	return append([]string{"turn", "fallback"}, dotted(name)...), c.lineOfFallback(c.fallback)
+	return append([]string{"turn", "fallback"}, splitKey(name)...), c.fallbackLine(c.fallback)
 }
 
 // isFallbackKey reports whether name is a key of [turn] or [api] that a fallback sets for itself.
@@ -113,8 +113,8 @@ func isFallbackKey(name string) bool {
 	return slices.Contains(keys, first)
 }
 
-// lineOfFallback returns the line of the nth [[turn.fallback]], or 0.
-func (c *Config) lineOfFallback(n int) int {
+// fallbackLine returns the line of the nth [[turn.fallback]], or 0.
+func (c *Config) fallbackLine(n int) int {
 	for i, line := range strings.Split(c.text, "\n") {
 		if strings.HasPrefix(strings.TrimSpace(line), "[[turn.fallback]]") {
 			if n--; n == 0 {
@@ -133,18 +133,18 @@ func (l *Loader) wireBackends(c *Config, usual *turn.Config, self string) ([]cyc
 		return nil, err
 	}
 	if n := len(t.Fallback); n > cycle.MaxFallbacks {
-		return nil, c.Wrong("turn.fallback", "there are %d of them, and at most %d are tried", n, cycle.MaxFallbacks)
+		return nil, c.Wrong("turn.fallback", "%d fallbacks are set, but the limit is %d", n, cycle.MaxFallbacks)
 	}
 	if usual == nil {
 		if len(t.Fallback) > 0 {
-			return nil, c.At(dotted("turn.fallback"), "remove it", `has no effect with runner = "none"`)
+			return nil, c.At(splitKey("turn.fallback"), "remove it", `has no effect with runner = "none"`)
 		}
 		return nil, nil
 	}
 	var all []cycle.Backend
 	if t.OnLimit == OnLimitLow {
 		if !usual.Cheaper() {
-			return nil, c.At(dotted("turn.on_limit"), `set low_args to the arguments that name a cheaper model, low_command with runner = "exec", or low_model in [api]`, `"low" needs a cheaper model`)
+			return nil, c.At(splitKey("turn.on_limit"), `set low_args to arguments that select a cheaper model, low_command with runner = "exec", or low_model in [api]`, `"low" requires a cheaper model`)
 		}
 		all = append(all, cycle.LowBackend(usual))
 	}
@@ -197,7 +197,7 @@ func (c *Config) checkFallback(usual turnSection) error {
 	// Arguments of the runner set the permissions of a turn. A fallback must not have more.
 	for cause, args := range usual.Permissions.lists() {
 		if *args != nil && *c.File.Turn.Permissions.lists()[cause] == nil {
-			return c.Missing("turn.permissions."+cause, fmt.Sprintf("[turn.permissions] limits such turns with arguments of %s; set those of %s in [turn.fallback.permissions], or [] for none", usual.Runner, runner))
+			return c.Missing("turn.permissions."+cause, fmt.Sprintf("[turn.permissions] restricts these turns with arguments for %s; set the arguments for %s in [turn.fallback.permissions], or [] for none", usual.Runner, runner))
 		}
 	}
 	return nil

@@ -71,9 +71,9 @@ func TestWrongFallbacks(t *testing.T) {
 		"no command":            {usual + "[[turn.fallback]]\nrunner = \"exec\"\npermissions = { peer = [] }\n", "turn.fallback.command: is missing"},
 		"no model":              {usual + "[[turn.fallback]]\nrunner = \"api\"\nprovider = \"openai\"\nbase_url = \"http://127.0.0.1:1/v1\"\n", "turn.fallback.model: is missing"},
 		"no key":                {usual + "[[turn.fallback]]\nrunner = \"api\"\nprovider = \"openai\"\nmodel = \"x\"\n", "turn.fallback.key_file: is missing"},
-		"five":                  {usual + strings.Repeat("[[turn.fallback]]\nrunner = \"claude\"\n", 5), "turn.fallback: there are 5 of them"},
+		"five":                  {usual + strings.Repeat("[[turn.fallback]]\nrunner = \"claude\"\n", 5), "turn.fallback: 5 fallbacks are set"},
 		"without a runner":      {"\n[turn]\nrunner = \"none\"\n[[turn.fallback]]\nrunner = \"claude\"\n", "turn.fallback: has no effect"},
-		"low without a model":   {"\n[turn]\nrunner = \"claude\"\non_limit = \"low\"\n", `turn.on_limit: "low" needs a cheaper model`},
+		"low without a model":   {"\n[turn]\nrunner = \"claude\"\non_limit = \"low\"\n", `turn.on_limit: "low" requires a cheaper model`},
 		"another word":          {"\n[turn]\nrunner = \"claude\"\non_limit = \"stop\"\n", `turn.on_limit: "stop" is not one of`},
 		"the second one's line": {usual + "[[turn.fallback]]\nrunner = \"claude\"\n[[turn.fallback]]\nrunner = \"x\"\n", "agent.toml:12: turn.fallback.runner"},
 	} {

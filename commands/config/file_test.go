@@ -16,14 +16,14 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := testLoader().Load(writeConfig(t, string(data))); err != nil {
+	if _, err := newTestLoader().Load(writeConfig(t, string(data))); err != nil {
 		t.Error(err)
 	}
 
 	// Lines like "# key = value" and "# [section]" are meant to be uncommented.
 	setting := regexp.MustCompile(`(?m)^# (\[\[?[a-z0-9._\-"]+\]\]?|[a-z_]+ *= )`)
 	all := setting.ReplaceAllString(string(data), "$1")
-	c, err := testLoader().Read(writeConfig(t, all))
+	c, err := newTestLoader().Read(writeConfig(t, all))
 	if err != nil {
 		t.Fatal(err)
 	}

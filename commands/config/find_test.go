@@ -8,9 +8,9 @@ import (
 	"agentstateloop/internal/account"
 )
 
-// TestFindPrefers checks which of several configurations is used: that of the flag, of
+// TestFindOrder checks which of several configurations is used: that of the flag, of
 // the variable, of the working folder, of the user's configuration folder.
-func TestFindPrefers(t *testing.T) {
+func TestFindOrder(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestFindPrefers(t *testing.T) {
 		}
 	}
 	t.Chdir(at("work"))
-	l := testLoader()
+	l := newTestLoader()
 	l.Account = func() (account.Account, error) { return account.Account{Home: at("home"), Known: true}, nil }
 	find := func(flag, want string, environ ...string) {
 		t.Helper()

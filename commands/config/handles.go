@@ -16,9 +16,9 @@ import (
 	"agentstateloop/state"
 )
 
-// maxLookedAt is the number of bytes of a file searched for a handle. Other programs keep their
-// *.toml in the same folders.
-const maxLookedAt = 1 << 20
+// maxSearchedBytes is the number of bytes of a file searched for a handle. Other programs keep
+// their *.toml in the same folders.
+const maxSearchedBytes = 1 << 20
 
 // Known is the path of a configuration, and the handle in it.
 type Known struct{ Handle, Path string }
@@ -48,12 +48,12 @@ func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) 
 		for _, path := range places() {
 			known = addKnown(known, path)
 		}
-		same := slices.DeleteFunc(slices.Clone(known), func(k Known) bool { return k.Handle != handle })
-		if len(same) > 1 {
-			return "", terminal.Usagef("name one with --config FILE", "@%s is in two configurations: %s and %s", handle, same[0].Path, same[1].Path)
+		matches := slices.DeleteFunc(slices.Clone(known), func(k Known) bool { return k.Handle != handle })
+		if len(matches) > 1 {
+			return "", terminal.Usagef("choose one with --config FILE", "@%s is in two configurations: %s and %s", handle, matches[0].Path, matches[1].Path)
 		}
-		if len(same) == 1 {
-			return same[0].Path, nil
+		if len(matches) == 1 {
+			return matches[0].Path, nil
 		}
 	}
 	return "", terminal.Usagef(hintForUnknown(handle, known), "agent not found: @%s", handle)
@@ -76,13 +76,13 @@ func hintForUnknown(handle string, known []Known) string {
 	if i := slices.IndexFunc(handles, func(h string) bool { return strings.HasPrefix(h, handle) }); i >= 0 {
 		return "did you mean @" + handles[i] + "?"
 	}
-	return fmt.Sprintf("there are @%s; name a configuration elsewhere with --config FILE", strings.Join(handles, ", @"))
+	return fmt.Sprintf("the known agents are @%s; name any other configuration with --config FILE", strings.Join(handles, ", @"))
 }
 
 // addKnown adds a configuration unless it is already there or the file belongs to another program.
 func addKnown(all []Known, path string) []Known {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, real) }) {
+	resolved, err := filepath.EvalSymlinks(path)
+	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, resolved) }) {
 		return all
 	}
 	handle := handleIn(path)
@@ -94,7 +94,7 @@ func addKnown(all []Known, path string) []Known {
 
 // handleIn returns the handle in a configuration, or "".
 func handleIn(path string) string {
-	text, err := osfile.ReadFile(path, maxLookedAt)
+	text, err := osfile.ReadFile(path, maxSearchedBytes)
 	if err != nil {
 		return ""
 	}

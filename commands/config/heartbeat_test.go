@@ -23,12 +23,12 @@ func TestWrongHeartbeat(t *testing.T) {
 		{`heartbeat = ["https://a/KEY-1234"]`, `:7: schedule.heartbeat: must be a string, not an array$`, ""},
 		{"heartbeat = \"https://a/KEY-1234\"\nheartbeat_file = \"f\"", `: schedule: 2 of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set$`, "keep one"},
 		{"heartbeat_env = \"E\"\nheartbeat_command = [\"c\"]", `: schedule: 2 of`, "keep one"},
-		{`heartbeat_insecure = true`, `:7: schedule.heartbeat_insecure: is set, and no heartbeat$`, "heartbeat_file"},
+		{`heartbeat_insecure = true`, `:7: schedule.heartbeat_insecure: can only be used with a heartbeat$`, "heartbeat_file"},
 		{`heartbeat_url = "https://a/KEY-1234"`, `:7: schedule.heartbeat_url: unknown key$`, ""},
 		{`heartbeat = "https://a/KEY-1234`, `:7: schedule.heartbeat: `, ""},
 	} {
 		path := writeConfig(t, smallConfig+"[schedule]\n"+test.schedule+"\n")
-		_, err := testLoader().Load(path)
+		_, err := newTestLoader().Load(path)
 		wrong, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%s: got %v, want an Error", test.schedule, err)
@@ -52,7 +52,7 @@ func TestHeartbeatAddress(t *testing.T) {
 	for _, schedule := range []string{
 		`heartbeat = "` + address + `"`, `heartbeat_file = "` + file + `"`, `heartbeat_env = "BEAT"`, `heartbeat_command = ["cat", "` + file + `"]`,
 	} {
-		l := testLoader()
+		l := newTestLoader()
 		l.Environ = append(os.Environ(), "BEAT="+address)
 		a, err := l.Load(writeConfig(t, smallConfig+"[schedule]\n"+schedule+"\n"))
 		if err != nil {
@@ -66,7 +66,7 @@ func TestHeartbeatAddress(t *testing.T) {
 			t.Errorf("%s: shown: %s", schedule, got)
 		}
 	}
-	if a, err := testLoader().Load(writeConfig(t, smallConfig)); err != nil || a.Heartbeat != nil {
+	if a, err := newTestLoader().Load(writeConfig(t, smallConfig)); err != nil || a.Heartbeat != nil {
 		t.Errorf("without one: %v, %v", a.Heartbeat, err)
 	}
 }

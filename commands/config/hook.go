@@ -34,7 +34,7 @@ var sectionName = lazy.NewRegexp(`^[a-z0-9][a-z0-9-]{0,31}$`)
 // wireHooks wires the tables [[hook]].
 func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
 	if n := len(c.File.Hooks); n > maxHooks {
-		return nil, c.Wrong("hook", "there are %d hooks, and at most %d are called", n, maxHooks)
+		return nil, c.Wrong("hook", "%d hooks are set, but the limit is %d", n, maxHooks)
 	}
 	var all []hook.Hook
 	for i, section := range c.File.Hooks {
@@ -43,7 +43,7 @@ func (l *Loader) wireHooks(c *Config, self string) ([]hook.Hook, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(all, func(other hook.Hook) bool { return other.Name == wired.Name }) {
-			return nil, c.wrongHook(i, "name", "give each hook another name", "%q names two hooks", wired.Name)
+			return nil, c.wrongHook(i, "name", "give each hook its own name", "two hooks are named %q", wired.Name)
 		}
 		all = append(all, wired)
 	}
@@ -98,23 +98,23 @@ func (l *Loader) wireHook(c *Config, self string, at int, s hookSection) (hook.H
 	case !sectionName.Get().MatchString(h.Name):
 		return h, c.wrongHook(at, "name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", h.Name)
 	case len(s.On) == 0:
-		return h, c.wrongHook(at, "on", `such as ["task.failed", "blocker"]; docs/events.md has all events`, "is missing")
+		return h, c.wrongHook(at, "on", `set events such as ["task.failed", "blocker"]; docs/events.md lists all events`, "is missing")
 	case h.Timeout < time.Second || h.Timeout > maxHookTimeout:
-		return h, c.wrongHook(at, "timeout", "", "must be from 1s to %v", maxHookTimeout)
+		return h, c.wrongHook(at, "timeout", "", "must be between 1s and %v", maxHookTimeout)
 	case len(s.Command) == 0 && s.URL == "", len(s.Command) > 0 && s.Command[0] == "":
 		return h, c.wrongHook(at, "command", `set command = ["./on-event.sh"], or url = "https://…"`, "is missing")
 	case len(s.Command) > 0 && s.URL != "":
-		return h, c.wrongHook(at, "url", "make two hooks of it", "a hook has a command or a url, not both")
+		return h, c.wrongHook(at, "url", "use two hooks", "command and url cannot both be set")
 	}
 	names := append(state.EventNames(), "*")
 	for _, on := range s.On {
 		if !slices.Contains(names, on) && !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, on+".") }) {
-			return h, c.wrongHook(at, "on", terminal.DidYouMean(on, names, "docs/events.md has all events"), "%q is not an event", on)
+			return h, c.wrongHook(at, "on", terminal.DidYouMean(on, names, "docs/events.md lists all events"), "unknown event %q", on)
 		}
 	}
 	var err error
 	if h.Body, err = hookTemplate(h, s.Body); err != nil {
-		return h, c.wrongHook(at, "body", `use the fields of docs/events.md, such as {{.Event}}, {{.Text}} and {{json .Text}}`, "%v", err)
+		return h, c.wrongHook(at, "body", `use the fields in docs/events.md, such as {{.Event}}, {{.Text}} and {{json .Text}}`, "%v", err)
 	}
 	if len(s.Command) > 0 {
 		h.Program, err = c.hookProgram(self, at, s)
@@ -147,7 +147,7 @@ func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program,
 		"token_file": s.Token().CountSet() > 0, "secret_file": s.Secret().CountSet() > 0,
 	} {
 		if set {
-			return nil, c.wrongHook(at, key, "remove it", "is for a hook with a url")
+			return nil, c.wrongHook(at, key, "remove it", "can only be used with url")
 		}
 	}
 	return c.programWith(self, s.Command), nil
@@ -156,8 +156,8 @@ func (c *Config) hookProgram(self string, at int, s hookSection) (*hook.Program,
 // environment maps names of environment variables to values.
 type environment map[string]string
 
-// smallEnv returns the small environment of an agent, plus [turn.env].
-func (c *Config) smallEnv(self string) environment {
+// minimalEnv returns the small environment of an agent, plus [turn.env].
+func (c *Config) minimalEnv(self string) environment {
 	env := environment{"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 	maps.Copy(env, account.Environ())
 	maps.Copy(env, c.File.Turn.Env)
@@ -185,17 +185,17 @@ func (l *Loader) hookAddress(c *Config, at int, h hook.Hook, s hookSection) (*ho
 	u, err := url.Parse(plainURL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Contains(u.Host, "token"):
-		return nil, c.wrongHook(at, "url", `write it like "https://ntfy.sh/my-topic"`, "%q is not an http or https URL", s.URL)
+		return nil, c.wrongHook(at, "url", `use a URL such as "https://ntfy.sh/my-topic"`, "%q is not an http or https URL", s.URL)
 	case u.Port() != "" && !isPort(u.Port()):
-		return nil, c.wrongHook(at, "url", "a port is a number from 1 to 65535", "%q has the port %s", s.URL, u.Port())
+		return nil, c.wrongHook(at, "url", "use a port from 1 to 65535", "%q has an invalid port, %s", s.URL, u.Port())
 	case u.User != nil:
-		return nil, c.wrongHook(at, "url", "put the password into a file, and name it in token_file", "must hold no password")
+		return nil, c.wrongHook(at, "url", "put the password in a file, and set token_file to that file", "must not contain a password")
 	case u.Scheme == "http" && !Loopback(u.Hostname()) && (!s.Insecure || token.CountSet() > 0):
-		return nil, c.wrongHook(at, "url", "use https; insecure = true allows http within your own network, without a token", "%q would be sent unencrypted", s.URL)
+		return nil, c.wrongHook(at, "url", "use https; insecure = true allows http within your own network, without a token", "would send events unencrypted to %q", s.URL)
 	case token.CountSet() > 1 || secret.CountSet() > 1:
-		return nil, c.wrongHook(at, "url", "keep one of file, env and command", "its token or its secret is in more than one place")
+		return nil, c.wrongHook(at, "url", "keep one of file, env and command", "the token or the secret is set more than once")
 	case strings.Contains(s.URL, hook.TokenPlace) && token.CountSet() == 0:
-		return nil, c.wrongHook(at, "url", "name a file in token_file", "has %s, and no token is set", hook.TokenPlace)
+		return nil, c.wrongHook(at, "url", "set token_file", "contains %s, but no token is set", hook.TokenPlace)
 	}
 	if token.CountSet() == 1 {
 		a.Token = l.Secret(c, token)
@@ -255,7 +255,7 @@ func (s hookSection) Secret() Source {
 }
 
 // heartbeatHint explains the format of the heartbeat address.
-const heartbeatHint = `write it like "https://hc-ping.com/…", or name a file with it in heartbeat_file`
+const heartbeatHint = `use a URL such as "https://hc-ping.com/…", or set heartbeat_file to a file with the URL`
 
 // wireHeartbeat wires the keys heartbeat… of [schedule]. It returns nil if all are unset. Its
 // errors never contain the address.
@@ -268,9 +268,9 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	}
 	switch {
 	case n > 1:
-		return nil, c.At(dotted("schedule"), "keep one of them", "%d of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set", n)
+		return nil, c.At(splitKey("schedule"), "keep one of them", "%d of heartbeat, heartbeat_file, heartbeat_env and heartbeat_command are set", n)
 	case n == 0 && s.HeartbeatInsecure:
-		return nil, c.At(dotted("schedule.heartbeat_insecure"), heartbeatHint, "is set, and no heartbeat")
+		return nil, c.At(splitKey("schedule.heartbeat_insecure"), heartbeatHint, "can only be used with a heartbeat")
 	case n == 0:
 		return nil, nil
 	}
@@ -286,7 +286,7 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 	}
 	l.learnHeartbeat(s.Heartbeat)
 	if err := heartbeat.Check(s.Heartbeat, s.HeartbeatInsecure); err != nil {
-		return nil, c.At(dotted("schedule.heartbeat"), HeartbeatHint(err), "%v", err)
+		return nil, c.At(splitKey("schedule.heartbeat"), HeartbeatHint(err), "%v", err)
 	}
 	m.Address = func(context.Context) (string, error) { return s.Heartbeat, nil }
 	return m, nil
@@ -306,9 +306,9 @@ func (l *Loader) learnHeartbeat(address string) {
 func HeartbeatHint(err error) string {
 	switch {
 	case errors.Is(err, heartbeat.ErrPort):
-		return "a port is a number from 1 to 65535"
+		return "use a port from 1 to 65535"
 	case errors.Is(err, heartbeat.ErrPassword):
-		return "its path and its query are secret enough"
+		return "remove both; the path and the query of the URL are secret enough"
 	case errors.Is(err, heartbeat.ErrUnencrypted):
 		return "use https; heartbeat_insecure = true allows http within your own network"
 	}

@@ -18,7 +18,7 @@ import (
 // checkKeys rejects keys that are not in File. The library ignores such keys, and accepts keys in
 // another case.
 func (c *Config) checkKeys() error {
-	if c.allKnown() {
+	if c.allKeysKnown() {
 		return nil
 	}
 	for _, key := range c.meta.Keys() {
@@ -34,7 +34,7 @@ func (c *Config) checkKeys() error {
 			case c.meta.Type(key[0]) == "Hash" || c.meta.Type(key[0]) == "ArrayHash":
 				return c.At(key[:1], terminal.DidYouMean(key[0], siblings, all), "unknown section")
 			}
-			return c.At(key[:1], inSection(key[0], siblings, all), "this key stands in no section, and is unknown there")
+			return c.At(key[:1], inSection(key[0], siblings, all), "unknown key outside any section")
 		}
 	}
 	return nil
@@ -59,10 +59,11 @@ func inSection(key string, sections []string, other string) string {
 	return other
 }
 
-// allKnown is a fast path that spares checkKeys its work on each start. If it returns false, there
-// may still be no unknown key. Our keys are in lower case. If all keys of the file are too, the
-// library has not accepted one in another case, and Undecoded lists all keys that are not in File.
-func (c *Config) allKnown() bool {
+// allKeysKnown is a fast path that spares checkKeys its work on each start. If it returns false,
+// there may still be no unknown key. Our keys are in lower case. If all keys of the file are too,
+// the library has not accepted one in another case, and Undecoded lists all keys that are not in
+// File.
+func (c *Config) allKeysKnown() bool {
 	for _, key := range c.meta.Keys() {
 		for _, part := range key {
 			if strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" {
@@ -150,7 +151,7 @@ func (e *Error) Hint() string { return e.Advice }
 
 // At returns an error about the value of key, with a hint that may be empty.
 func (c *Config) At(key toml.Key, hint, format string, args ...any) error {
-	key, line := c.placed(key)
+	key, line := c.position(key)
 	if line == 0 {
 		line = c.lineOf(key)
 	}
@@ -159,16 +160,16 @@ func (c *Config) At(key toml.Key, hint, format string, args ...any) error {
 
 // Wrong returns an error about a key such as "turn.timeout", without a hint.
 func (c *Config) Wrong(key, format string, args ...any) error {
-	return c.At(dotted(key), "", format, args...)
+	return c.At(splitKey(key), "", format, args...)
 }
 
 // Missing returns an error about a key such as "turn.timeout" that must be set.
 func (c *Config) Missing(key, hint string) error {
-	return c.At(dotted(key), hint, "is missing")
+	return c.At(splitKey(key), hint, "is missing")
 }
 
-// dotted splits a text such as "turn.timeout" into a key.
-func dotted(key string) toml.Key { return strings.Split(key, ".") }
+// splitKey splits a text such as "turn.timeout" into a key.
+func splitKey(key string) toml.Key { return strings.Split(key, ".") }
 
 // lineOf returns the line of the first statement that sets key, or 0. It asks the
 // parser where each statement ends, because a string can look like a statement.
@@ -195,7 +196,7 @@ func (c *Config) lineOf(key toml.Key) int {
 var (
 	wrongValue = lazy.NewRegexp(`^toml: (?:line (\d+) )?\(last key (".*")\): (.*)$`)
 	wrongType  = lazy.NewRegexp(`^incompatible types: TOML value has type (\S+); destination has type (.+)$`)
-	noTable    = lazy.NewRegexp(`^type mismatch for .*: expected table but found (\S+)$`)
+	notATable  = lazy.NewRegexp(`^type mismatch for .*: expected table but found (\S+)$`)
 )
 
 // decodeError converts an error of the TOML library to an Error.
@@ -214,7 +215,7 @@ func (c *Config) decodeError(err error) error {
 	}
 	if types := wrongType.Get().FindStringSubmatch(found[3]); types != nil {
 		e.Text = fmt.Sprintf("must be %s, not %s", typeName(types[2]), typeName(types[1]))
-	} else if types := noTable.Get().FindStringSubmatch(found[3]); types != nil {
+	} else if types := notATable.Get().FindStringSubmatch(found[3]); types != nil {
 		e.Text = fmt.Sprintf("must be a table, not %s", typeName(types[1]))
 	}
 	return e

@@ -47,7 +47,7 @@ func TestKeysOf(t *testing.T) {
 	}
 }
 
-// TestKeysAreInLowerCase checks what allKnown relies on.
+// TestKeysAreInLowerCase checks what allKeysKnown relies on.
 func TestKeysAreInLowerCase(t *testing.T) {
 	for _, key := range allKeys(nil) {
 		if rest := strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789_."); rest != "" {
@@ -56,9 +56,9 @@ func TestKeysAreInLowerCase(t *testing.T) {
 	}
 }
 
-// TestQuickLookFindsEachUnknownKey checks that the quick look lets pass only what the
+// TestFastPathFindsUnknownKeys checks that the quick look lets pass only what the
 // whole check lets pass.
-func TestQuickLookFindsEachUnknownKey(t *testing.T) {
+func TestFastPathFindsUnknownKeys(t *testing.T) {
 	for _, test := range []struct {
 		text   string
 		quick  bool
@@ -74,12 +74,12 @@ func TestQuickLookFindsEachUnknownKey(t *testing.T) {
 		{"[tools.x]\nmcp = { uri = \"http://x\" }", false, "tools.x.mcp.uri"},
 		{"[prices.m]\ninputs = 1", false, "prices.m.inputs"},
 	} {
-		c, err := testLoader().decode("agent.toml", test.text)
+		c, err := newTestLoader().decode("agent.toml", test.text)
 		if err != nil {
 			t.Errorf("%s: %v", test.text, err)
 			continue
 		}
-		if quick := c.allKnown(); quick != test.quick {
+		if quick := c.allKeysKnown(); quick != test.quick {
 			t.Errorf("%s: the quick look reports %v, want %v", test.text, quick, test.quick)
 		}
 		refused := ""

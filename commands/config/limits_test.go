@@ -24,7 +24,7 @@ func load(t *testing.T, text string) (*cycle.Agent, error) {
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "schema.json"), []byte(`{"type":"object"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return testLoader().Load(path)
+	return newTestLoader().Load(path)
 }
 
 // accepts returns a function that reports whether a configuration with a number is valid.
@@ -64,7 +64,7 @@ func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxName", Max: 60, Within: func(t *testing.T, n int64) bool {
-			_, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+"[replies]\nname = \""+strings.Repeat("y", int(n))+"\"\n"))
+			_, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+"[replies]\nname = \""+strings.Repeat("y", int(n))+"\"\n"))
 			return err == nil
 		}},
 		// Settings.
@@ -129,7 +129,7 @@ func TestLimits(t *testing.T) {
 			}
 			return n <= a.Mail.Filter.MaxSize
 		}},
-		{Const: "maxLookedAt", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
+		{Const: "maxSearchedBytes", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			return handleIn(writeConfig(t, smallConfig+strings.Repeat("#", int(n)-len(smallConfig)))) == "goulard3120"
 		}},
 		{Const: "MaxSecret", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
@@ -138,7 +138,7 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			secret, err := readSecretFile(path)
-			_, printed := testLoader().readSecretCommand(t.Context(), &Config{}, []string{"/bin/cat", path})
+			_, printed := newTestLoader().readSecretCommand(t.Context(), &Config{}, []string{"/bin/cat", path})
 			if (printed == nil) != (err == nil) || err == nil && secret != x(n) {
 				t.Errorf("%d bytes: of a file %v, of a command %v", n, err, printed)
 			}
@@ -156,8 +156,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestSettingsAtTheirEdge tries each other setting that has a range at both ends of it.
-func TestSettingsAtTheirEdge(t *testing.T) {
+// TestSettingLimits tries each other setting that has a range at both ends of it.
+func TestSettingLimits(t *testing.T) {
 	name := func(n int) string { return strings.Repeat("n", n) }
 	const peers = "[mesh]\nurl = \"http://127.0.0.1:1\"\npeers = [\"bob1\"]\n"
 	for _, setting := range []struct {

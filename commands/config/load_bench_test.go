@@ -27,7 +27,7 @@ peers = ["dorlange"]
 [turn]
 command = ["./agent"]
 `)
-	l := testLoader()
+	l := newTestLoader()
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := l.Load(path); err != nil {

@@ -33,7 +33,7 @@ func FuzzLoad(f *testing.F) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := testLoader().Load(path)
+		a, err := newTestLoader().Load(path)
 		if err != nil {
 			var wrong *Error
 			if !errors.As(err, &wrong) {

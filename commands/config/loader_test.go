@@ -10,8 +10,8 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// testLoader returns a Loader with a home folder and a program of its own.
-func testLoader() *Loader {
+// newTestLoader returns a Loader with a home folder and a program of its own.
+func newTestLoader() *Loader {
 	return &Loader{
 		Account:    func() (account.Account, error) { return account.Account{Home: "/home/you", Known: true}, nil },
 		Executable: func() (string, error) { return "/usr/local/bin/agentstateloop", nil },
@@ -49,9 +49,9 @@ password_file = "secret"
 // TestHomeNote checks that a HOME which passwd does not know is named, and no other.
 func TestHomeNote(t *testing.T) {
 	for home, want := range map[string]string{
-		"/elsewhere": "HOME is /elsewhere, but passwd says /home/you: ~ is /home/you, as in cron jobs", "/home/you": "", "/home/you/": "", "": "",
+		"/elsewhere": "HOME is /elsewhere, but passwd says /home/you: ~ means /home/you, as in cron jobs", "/home/you": "", "/home/you/": "", "": "",
 	} {
-		l := testLoader()
+		l := newTestLoader()
 		l.Environ = []string{"HOME=" + home}
 		if got := l.HomeNote(); got != want {
 			t.Errorf("HOME=%s: %q", home, got)

@@ -29,19 +29,19 @@ func TestLoginHint(t *testing.T) {
 	const imap = "[agent]\nhandle = \"a\"\n[mail]\naddress = \"a@example.org\"\n[mail.imap]\nhost = \"imap.example.org:993\"\n"
 	for text, want := range map[string]struct{ imap, smtp string }{
 		imap + "password_file = \"p\"": {
-			"correct the password in /c/p (`agentstateloop init --password` tries a new one first), or username in [mail.imap]; each poll reads them again",
-			"correct the password in /c/p (`agentstateloop init --password` tries a new one first), or username in [mail.smtp]; each poll reads them again",
+			"correct the password in /c/p (`agentstateloop init --password` tests a new one first), or the username in [mail.imap]; the next poll reads both again",
+			"correct the password in /c/p (`agentstateloop init --password` tests a new one first), or the username in [mail.smtp]; the next poll reads both again",
 		},
 		imap + "password_file = \"p\"\n[mail.smtp]\nhost = \"smtp.gmail.com:465\"\npassword_env = \"PW\"": {
-			"correct the password in /c/p (", "correct the password in the environment variable PW, which the crontab sets, or username in [mail.smtp]; each poll reads them again; Gmail needs",
+			"correct the password in /c/p (", "correct the password in the environment variable PW, which the crontab sets, or the username in [mail.smtp]; the next poll reads both again; Gmail needs",
 		},
 		imap + "password_command = [\"pass\", \"show\", \"x\"]": {"correct the password that pass prints, or", "correct the password that pass prints, or"},
 		imap + "auth = \"xoauth2\"\ntoken_command = [\"tok\"]":  {"correct the token that tok prints, or", "correct the token that tok prints, or"},
 		imap + "auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"": {
-			"get a new refresh token with `agentstateloop login`, as a@example.org", "get a new refresh token with `agentstateloop login`, as a@example.org",
+			"run `agentstateloop login` and sign in as a@example.org to get a new refresh token", "run `agentstateloop login` and sign in as a@example.org to get a new refresh token",
 		},
 		imap + "username = \"u\"\nauth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"": {
-			"get a new refresh token with `agentstateloop login`, as u", "get a new refresh token with `agentstateloop login`, as u",
+			"run `agentstateloop login` and sign in as u to get a new refresh token", "run `agentstateloop login` and sign in as u to get a new refresh token",
 		},
 	} {
 		l := &Loader{Account: func() (account.Account, error) { return account.Account{Home: "/home/me", Known: true}, nil }}

@@ -40,7 +40,7 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 		return nil, err
 	}
 	if c.File.Mail.Mailbox == "" {
-		return nil, c.At(dotted("mail.mailbox"), `remove it to use "INBOX"`, "is empty")
+		return nil, c.At(splitKey("mail.mailbox"), `remove it for the default, "INBOX"`, "is empty")
 	}
 	aliases, err := c.aliases(operators)
 	if err != nil {
@@ -77,7 +77,7 @@ func (c *Config) aliases(operators []string) ([]string, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(operators, func(op string) bool { return strings.EqualFold(op, alias) }) {
-			return nil, c.At(dotted(key), "list only addresses whose mail comes to the agent", "%s is one of your own addresses (agent.operator)", alias)
+			return nil, c.At(splitKey(key), "list only addresses that deliver to the agent's mailbox", "%s is one of your own addresses (agent.operator)", alias)
 		}
 		aliases = append(aliases, alias)
 	}
@@ -119,7 +119,7 @@ func wireReplies(c *Config) (cycle.Replies, error) {
 	name := c.File.Replies.Name
 	replies := cycle.Replies{Name: name, HTML: c.File.Replies.HTML, Sent: c.File.Replies.Sent}
 	if plain.Line(name) != name || utf8.RuneCountInString(name) > maxName {
-		return replies, c.Wrong("replies.name", "write one line of at most %d characters", maxName)
+		return replies, c.Wrong("replies.name", "must be one line of at most %d characters", maxName)
 	}
 	for _, r := range []struct {
 		key  string
@@ -139,7 +139,7 @@ func wireReplies(c *Config) (cycle.Replies, error) {
 			err = t.Execute(io.Discard, cycle.ReplyData{Handle: handle, Callsign: "@" + handle, Phase: string(state.IDLE)})
 		}
 		if err != nil {
-			return replies, c.At(dotted(r.key), "use only {{.Handle}}, {{.Callsign}} and {{.Phase}}", "%v", err)
+			return replies, c.At(splitKey(r.key), "use only {{.Handle}}, {{.Callsign}} and {{.Phase}}", "%v", err)
 		}
 		*r.into = t
 	}
@@ -153,9 +153,9 @@ func (c *Config) checkAckAfter() error {
 	after, prep := time.Duration(c.File.Replies.AckAfter), time.Duration(c.File.Timing.PrepTimeout)
 	switch {
 	case after > 0 && after >= prep:
-		return c.Wrong(key, "%s is too long: it must be less than [timing] prep_timeout, which is %s", terminal.Short(after), terminal.Short(prep))
+		return c.Wrong(key, "%s is too long: must be less than prep_timeout in [timing], which is %s", terminal.Short(after), terminal.Short(prep))
 	case after > state.MaxAckAfter:
-		return c.Wrong(key, "%s is too long: at most %s", terminal.Short(after), terminal.Short(state.MaxAckAfter))
+		return c.Wrong(key, "%s is too long: must be at most %s", terminal.Short(after), terminal.Short(state.MaxAckAfter))
 	}
 	return nil
 }
@@ -192,9 +192,9 @@ func (c *Config) wireServerCheck(f *trust.Filter, t trustSection) error {
 	switch {
 	case t.AuthservID == "":
 		return c.At([]string{"trust", "authserv_id"}, c.authservHint(),
-			`is missing: require = "dmarc" needs the name that your mail server writes into Authentication-Results`)
+			`is missing: require = "dmarc" needs the name that your mail server uses in Authentication-Results`)
 	case strings.ContainsAny(t.AuthservID, " \t;\"()"):
-		return c.At(dotted("trust.authserv_id"), "use the text before the first semicolon of Authentication-Results", "%q is not a server name", t.AuthservID)
+		return c.At(splitKey("trust.authserv_id"), "use the text before the first semicolon of Authentication-Results", "%q is not a server name", t.AuthservID)
 	case t.Resolver != "":
 		return c.Wrong("trust.resolver", `can only be used with verify = "dkim"`)
 	case t.SameProvider != "" && t.SameProvider != "auth":
@@ -210,7 +210,7 @@ func (c *Config) authservHint() string {
 		return `set authserv_id = "mx.google.com" in [trust]`
 	}
 	return `open the source of a mail that you sent to the agent: authserv_id is the text before the first ` +
-		`semicolon of its topmost Authentication-Results field; if it has no such field, set verify = "dkim" in [trust]`
+		`semicolon of its topmost Authentication-Results header; if it has no such header, set verify = "dkim" in [trust]`
 }
 
 // wireDKIM wires verify = "dkim": we verify the signature of a mail ourselves.
@@ -224,12 +224,12 @@ func (c *Config) wireDKIM(f *trust.Filter, t trustSection) error {
 		{"trust.allow_spf", t.AllowSPF},
 	} {
 		if other.set {
-			return c.At(dotted(other.key), `remove it: with verify = "dkim" the mail server's own check does not count`, `can only be used with verify = "server"`)
+			return c.At(splitKey(other.key), `remove it; verify = "dkim" ignores the mail server's own check`, `can only be used with verify = "server"`)
 		}
 	}
 	if t.Resolver != "" {
 		if host, port, err := net.SplitHostPort(t.Resolver); err != nil || host == "" || port == "" {
-			return c.At(dotted("trust.resolver"), `write it like "127.0.0.1:53"`, "%q is not a host and port", t.Resolver)
+			return c.At(splitKey("trust.resolver"), `use HOST:PORT, such as "127.0.0.1:53"`, "%q is not a host and port", t.Resolver)
 		}
 	}
 	f.Resolver = t.Resolver
@@ -279,17 +279,17 @@ func (l *Loader) wireServer(c *Config, section string, s serverSection, address 
 // checkServer checks the host and the encryption of a server.
 func (c *Config) checkServer(section string, s serverSection) error {
 	if s.Host == "" {
-		return c.Missing(section+".host", fmt.Sprintf("set the server and its port, such as %q", exampleHost(section)))
+		return c.Missing(section+".host", fmt.Sprintf("set it to HOST:PORT, such as %q", exampleHost(section)))
 	}
 	host, port, err := net.SplitHostPort(s.Host)
 	if err != nil || host == "" || port == "" {
-		return c.At(dotted(section+".host"), fmt.Sprintf("write it like %q", exampleHost(section)), "%q is not a host and port", s.Host)
+		return c.At(splitKey(section+".host"), fmt.Sprintf("use HOST:PORT, such as %q", exampleHost(section)), "%q is not a host and port", s.Host)
 	}
 	if err := c.oneOf(section+".tls", s.TLS, mail.TLSImplicit, mail.TLSStart, mail.TLSNone); err != nil {
 		return err
 	}
 	if s.TLS == mail.TLSNone && !Loopback(host) {
-		return c.At(dotted(section+".tls"), `use "implicit" or "starttls"; "none" is for a server on this machine`, `"none" would send the password to %s unencrypted`, host)
+		return c.At(splitKey(section+".tls"), `use "implicit" or "starttls"; "none" is only for a server on this machine`, `"none" would send the password to %s unencrypted`, host)
 	}
 	return nil
 }
@@ -300,14 +300,14 @@ func (c *Config) checkLogin(section string, s serverSection) error {
 		return err
 	}
 	if n := s.countSources(); n != 1 {
-		return c.At(dotted(section), "set exactly one of them",
+		return c.At(splitKey(section), "set exactly one of them",
 			"%d of password_file, password_env, password_command, token_command and [%s.oauth2] are set", n, section)
 	}
 	if s.Auth == mail.AuthPlain && len(s.TokenCommand) > 0 {
-		return c.At(dotted(section+".token_command"), "set auth, or use password_command for a password", `requires auth = "xoauth2" or "oauthbearer"`)
+		return c.At(splitKey(section+".token_command"), "set auth, or use password_command for a password", `requires auth = "xoauth2" or "oauthbearer"`)
 	}
 	if s.Auth == mail.AuthPlain && s.OAuth2.IsSet() {
-		return c.At(dotted(section+".oauth2"), "set auth in ["+section+"]", `requires auth = "xoauth2" or "oauthbearer", but auth is "plain"`)
+		return c.At(splitKey(section+".oauth2"), "set auth in ["+section+"]", `requires auth = "xoauth2" or "oauthbearer", but auth is "plain"`)
 	}
 	return nil
 }

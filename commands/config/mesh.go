@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	keysHint = `write OUR-NAME = "NAME ON THAT MESH", such as message = "body"`
-	urlHint  = `write it like "http://127.0.0.1:8801", or like "tls://n1.example.com:4222" for a mesh over NATS`
+	keysHint = `use OUR_KEY = "THEIR_KEY", such as message = "body"`
+	urlHint  = `use a URL such as "http://127.0.0.1:8801", or "tls://n1.example.com:4222" for a mesh over NATS`
 )
 
 // Mesh wires [mesh]. It returns nil if mesh.url is not set.
@@ -39,11 +39,11 @@ func (l *Loader) Mesh(c *Config) (*cycle.Mesh, error) {
 	}
 	for _, peer := range m.Peers {
 		if !state.ValidHandle(peer) {
-			return nil, c.At(dotted("mesh.peers"), handleHint, "%q is not a valid handle", peer)
+			return nil, c.At(splitKey("mesh.peers"), handleHint, "%q is not a valid handle", peer)
 		}
 	}
 	if m.Keymaster != "" && !state.ValidHandle(m.Keymaster) {
-		return nil, c.At(dotted("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
+		return nil, c.At(splitKey("mesh.keymaster"), handleHint, "%q is not a valid handle", m.Keymaster)
 	}
 	wired := &cycle.Mesh{Handle: c.File.Agent.Handle, Peers: m.Peers, Open: c.File.Trust.Mesh == "open", Paces: m.OverNATS()}
 	wire := l.wireHTTPMesh
@@ -62,13 +62,13 @@ func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
 	m := c.File.Mesh
 	u, err := url.Parse(m.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, c.At(dotted("mesh.url"), urlHint, "%q is not a URL of a mesh", m.URL)
+		return nil, c.At(splitKey("mesh.url"), urlHint, "%q is not a mesh URL", m.URL)
 	}
 	if u.Scheme == "http" && !Loopback(u.Hostname()) {
-		return nil, c.At(dotted("mesh.url"), "use https; http is for a mesh on this machine", "%q would send the token unencrypted", m.URL)
+		return nil, c.At(splitKey("mesh.url"), "use https; http is only for a mesh on this machine", "%q would send the token unencrypted", m.URL)
 	}
 	if key := m.onlyOverNATS(); key != "" {
-		return nil, c.At(dotted("mesh."+key), "remove it; a mesh over HTTP knows its agents by token_file", "it is for a mesh over NATS, and url is %q", m.URL)
+		return nil, c.At(splitKey("mesh."+key), "remove it; over HTTP the agent authenticates with token_file", "can only be used with a mesh over NATS, but url is %q", m.URL)
 	}
 	in, out := mesh.Keys(m.KeysIn), mesh.Keys(m.KeysOut)
 	if key, err := in.CheckIn(); err != nil {
@@ -79,7 +79,7 @@ func (l *Loader) wireHTTPMesh(c *Config) (cycle.Carrier, error) {
 	}
 	token := m.Secret()
 	if token.CountSet() > 1 {
-		return nil, c.At(dotted("mesh"), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
+		return nil, c.At(splitKey("mesh"), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
 	}
 	client := &mesh.Client{
 		URL:     m.URL,
@@ -107,9 +107,9 @@ func (m meshSection) Secret() Source {
 }
 
 const (
-	serversHint = `write it like "tls://n1.example.com:4222,n2.example.com:4222", or "nats://127.0.0.1:4222" for a server on this machine`
-	ownKeyHint  = "run `agentstateloop fleet key`, and set key_file to the file that it names"
-	peerKeyHint = "`agentstateloop fleet key` prints it on the machine of that agent: U and 55 more characters"
+	serversHint = `use URLs such as "tls://n1.example.com:4222,n2.example.com:4222", or "nats://127.0.0.1:4222" for a server on this machine`
+	ownKeyHint  = "run `agentstateloop fleet key`, and set key_file to the file that it writes"
+	peerKeyHint = "run `agentstateloop fleet key` on that agent's machine to print its public key, U and 55 characters"
 )
 
 // OverNATS reports whether the mesh runs over NATS.
@@ -125,21 +125,21 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 	m := c.File.Mesh
 	servers, err := fleet.Servers(m.URL)
 	if err != nil {
-		return nil, c.At(dotted("mesh.url"), serversHint, "%v", err)
+		return nil, c.At(splitKey("mesh.url"), serversHint, "%v", err)
 	}
 	urls := make([]string, len(servers))
 	for i, s := range servers {
 		urls[i] = s.String()
 	}
 	if key := m.onlyOverHTTP(); key != "" {
-		return nil, c.At(dotted("mesh."+key), "remove it; over NATS the agent has a key, in key_file", "it is for a mesh over HTTP, and url is %q", m.URL)
+		return nil, c.At(splitKey("mesh."+key), "remove it; over NATS the agent authenticates with key_file", "can only be used with a mesh over HTTP, but url is %q", m.URL)
 	}
 	own := m.Secret()
 	switch n := own.CountSet(); {
 	case n == 0:
 		return nil, c.Missing("mesh.key_file", ownKeyHint)
 	case n > 1:
-		return nil, c.At(dotted("mesh"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
+		return nil, c.At(splitKey("mesh"), "keep one of them", "%d of key_file, key_env and key_command are set", n)
 	}
 	if err := c.checkPeerKeys(); err != nil {
 		return nil, err
@@ -170,11 +170,11 @@ func (c *Config) checkPeerKeys() error {
 		case !state.ValidHandle(handle):
 			return c.At(at, handleHint, "%q is not a valid handle", handle)
 		case handle == c.File.Agent.Handle:
-			return c.At(at, "remove it: the agent knows its own key", "%s is this agent itself", handle)
+			return c.At(at, "remove it: the agent knows its own key", "%s is this agent", handle)
 		case strings.HasPrefix(key, "S"):
-			return c.At(at, peerKeyHint, "it looks like a seed, which is secret; only the public key belongs here")
+			return c.At(at, peerKeyHint, "looks like a seed, which is secret: use the public key")
 		case !fleet.ValidPublicKey(key):
-			return c.At(at, peerKeyHint, "%q is not the public key of an agent", key)
+			return c.At(at, peerKeyHint, "%q is not a public key", key)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ dorlange3120 = "PEER"
 const peerKey = "UCM7NCELPW6QCNTXFOYN4FYZPPWUEXKEEMM4THICARGAYZRTOXM3XIPG"
 
 func TestMeshOverNATS(t *testing.T) {
-	a, err := testLoader().Load(writeConfig(t, strings.Replace(natsMesh, "PEER", peerKey, 1)))
+	a, err := newTestLoader().Load(writeConfig(t, strings.Replace(natsMesh, "PEER", peerKey, 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,18 +42,18 @@ func TestWrongMeshOverNATS(t *testing.T) {
 		{servers, "tls://n1.example.com,nats://127.0.0.1", `mesh.url: .* not both tls and nats`},
 		{servers, "tls://n1.example.com,n2/path", `mesh.url: .* is not a server`},
 		{servers, "http://127.0.0.1:8801", `mesh.key_file: .* mesh over NATS`},
-		{servers, "ftp://127.0.0.1:8801", `mesh.url: .* not a URL of a mesh`},
+		{servers, "ftp://127.0.0.1:8801", `mesh.url: .* not a mesh URL`},
 		{file, "", `mesh.key_file: is missing`},
 		{file, "key_file = \"a\"\nkey_env = \"B\"", `mesh: 2 of key_file`},
 		{file, "key_file = \"a\"\ntoken_file = \"b\"", `mesh.token_file: .* mesh over HTTP`},
 		{"[mesh.keys]", "[mesh.paths]\nmessage = \"/m\"\n[mesh.keys]", `mesh.paths: .* mesh over HTTP`},
-		{"PEER", "UCF7", `mesh.keys.dorlange3120: .* is not the public key`},
+		{"PEER", "UCF7", `mesh.keys.dorlange3120: .* is not a public key`},
 		{"PEER", "SUACF7", `mesh.keys.dorlange3120: .* secret`},
-		{"\ndorlange3120 =", "\ngoulard3120 =", `mesh.keys.goulard3120: .* this agent itself`},
+		{"\ndorlange3120 =", "\ngoulard3120 =", `mesh.keys.goulard3120: .* is this agent`},
 		{"\ndorlange3120 =", "\n\"a b\" =", `not a valid handle`},
 	} {
 		text := strings.Replace(strings.Replace(natsMesh, test.old, test.new, 1), "PEER", peerKey, 1)
-		_, err := testLoader().Load(writeConfig(t, text))
+		_, err := newTestLoader().Load(writeConfig(t, text))
 		if err == nil || !regexp.MustCompile(test.want).MatchString(err.Error()) {
 			t.Errorf("%q for %q: %v", test.new, test.old, err)
 		}

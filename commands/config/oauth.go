@@ -56,14 +56,14 @@ func (l *Loader) OAuth(c *Config, section string, s oauthSection) (mail.OAuth, e
 		return none, err
 	}
 	if s.ClientID == "" {
-		return none, c.Missing(section+".client_id", "set the id of the application that you registered with the provider")
+		return none, c.Missing(section+".client_id", "set the client id of the application that you registered with the provider")
 	}
 	if s.RefreshTokenFile == "" {
-		return none, c.Missing(section+".refresh_token_file", fmt.Sprintf("name the file to which `%s login` writes the refresh token", terminal.Program))
+		return none, c.Missing(section+".refresh_token_file", fmt.Sprintf("set it to the file where `%s login` stores the refresh token", terminal.Program))
 	}
 	client := s.Secret()
 	if n := client.CountSet(); n > 1 {
-		return none, c.At(dotted(section), "keep one of them", "%d of client_secret_file, client_secret_env and client_secret_command are set", n)
+		return none, c.At(splitKey(section), "keep one of them", "%d of client_secret_file, client_secret_env and client_secret_command are set", n)
 	}
 	file := c.Resolve(s.RefreshTokenFile)
 	caFile := s.CAFile
@@ -106,7 +106,7 @@ func lockIn(st *store.Store) func(name string) (unlock func() error, err error) 
 func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 	known, ok := providers()[s.Provider]
 	if !ok && s.Provider != "" {
-		return known, c.At(dotted(section+".provider"), "for another provider remove it and set token_url", "%q is not one of: google, microsoft", s.Provider)
+		return known, c.At(splitKey(section+".provider"), "for another provider, remove it and set token_url", "%q is not one of: google, microsoft", s.Provider)
 	}
 	known.Endpoint.TokenURL = cmp.Or(s.TokenURL, known.Endpoint.TokenURL)
 	known.Endpoint.AuthURL = cmp.Or(s.AuthURL, known.Endpoint.AuthURL)
@@ -114,7 +114,7 @@ func (c *Config) Provider(section string, s oauthSection) (Provider, error) {
 		known.Scopes = slices.Clone(s.Scopes)
 	}
 	if known.Endpoint.TokenURL == "" {
-		return known, c.Missing(section+".token_url", `set the URL at which the provider issues tokens, or set provider to "google" or "microsoft"`)
+		return known, c.Missing(section+".token_url", `set the provider's token URL, or set provider to "google" or "microsoft"`)
 	}
 	for key, text := range map[string]string{"token_url": known.Endpoint.TokenURL, "auth_url": known.Endpoint.AuthURL} {
 		u, err := url.Parse(text)
@@ -135,12 +135,12 @@ func oauthName(tokenURL, clientID, file string) string {
 // redactTokens returns the methods of o. This process redacts every token they return in all its
 // output and records from then on.
 func (l *Loader) redactTokens(o mail.OAuth) (token func(context.Context) (string, error), renew func(context.Context, string) (string, error)) {
-	learnt := func(token string, err error) (string, error) {
+	learn := func(token string, err error) (string, error) {
 		l.Secrets.Learn("access token "+o.Name, token)
 		return token, err
 	}
-	token = func(ctx context.Context) (string, error) { return learnt(o.Token(ctx)) }
-	renew = func(ctx context.Context, refused string) (string, error) { return learnt(o.Renew(ctx, refused)) }
+	token = func(ctx context.Context) (string, error) { return learn(o.Token(ctx)) }
+	renew = func(ctx context.Context, refused string) (string, error) { return learn(o.Renew(ctx, refused)) }
 	return token, renew
 }
 
@@ -152,9 +152,9 @@ func (c *Config) LoginHint(section string) string {
 	if section == "mail.smtp" {
 		s = c.SMTP()
 	}
-	hint := c.secretHint(s) + ", or username in [" + section + "]; each poll reads them again"
+	hint := c.secretHint(s) + ", or the username in [" + section + "]; the next poll reads both again"
 	if s.OAuth2.IsSet() {
-		hint = fmt.Sprintf("get a new refresh token with `%s login`, as %s", terminal.Program, cmp.Or(s.Username, c.File.Mail.Address))
+		hint = fmt.Sprintf("run `%s login` and sign in as %s to get a new refresh token", terminal.Program, cmp.Or(s.Username, c.File.Mail.Address))
 	}
 	if note := ProviderNote(s.Host, s.Auth); note != "" {
 		hint += "; " + note
@@ -170,7 +170,7 @@ func (c *Config) secretHint(s serverSection) string {
 	}
 	switch secret := s.Secret(); {
 	case secret.File != "" && secret.Equal(c.File.Mail.IMAP.Secret()):
-		return fmt.Sprintf("correct the %s in %s (`%s init --password` tries a new one first)", what, c.Resolve(secret.File), terminal.Program)
+		return fmt.Sprintf("correct the %s in %s (`%s init --password` tests a new one first)", what, c.Resolve(secret.File), terminal.Program)
 	case secret.File != "":
 		return fmt.Sprintf("correct the %s in %s", what, c.Resolve(secret.File))
 	case secret.Env != "":
@@ -184,18 +184,18 @@ func (c *Config) secretHint(s serverSection) string {
 // MeshSecretHint returns the hint for a token or key of handle that the mesh refuses.
 func (c *Config) MeshSecretHint(handle string) string {
 	if c.File.Mesh.OverNATS() {
-		return fmt.Sprintf("the servers must know the public key of %s: give it to `%s fleet plan`, as %[1]s=U…, with those of the other agents, and reload the servers", handle, terminal.Program)
+		return fmt.Sprintf("the servers must know the public key of %s: pass it to `%s fleet plan` as %[1]s=U…, with the keys of the other agents, and reload the servers", handle, terminal.Program)
 	}
-	known := fmt.Sprintf("the one that FILE of `%s mesh serve --tokens FILE` has for %s", terminal.Program, handle)
+	known := fmt.Sprintf("the token of %s in FILE of `%s mesh serve --tokens FILE`", handle, terminal.Program)
 	switch secret := c.File.Mesh.Secret(); {
 	case secret.File != "":
-		return "the token in " + c.Resolve(secret.File) + " must be " + known
+		return "the token in " + c.Resolve(secret.File) + " must match " + known
 	case secret.Env != "":
-		return "the token in the environment variable " + secret.Env + " must be " + known
+		return "the token in the environment variable " + secret.Env + " must match " + known
 	case len(secret.Command) > 0:
-		return "the token that " + secret.Command[0] + " prints must be " + known
+		return "the token that " + secret.Command[0] + " prints must match " + known
 	}
-	return "set token_file in [mesh]; the token must be " + known
+	return "set token_file in [mesh]; the token must match " + known
 }
 
 // providerNotes describe the credentials that providers require instead of the account password. A
@@ -204,10 +204,10 @@ var providerNotes = []struct {
 	domains []string
 	note    string
 }{
-	{[]string{"gmail.com", "googlemail.com"}, "Gmail needs an app password: https://myaccount.google.com/apppasswords"},
-	{[]string{"fastmail.com", "messagingengine.com"}, "Fastmail needs an app password: Settings, Privacy & Security"},
-	{[]string{"mail.me.com", "icloud.com"}, "iCloud needs an app-specific password: https://account.apple.com, Sign-In and Security"},
-	{[]string{"mail.yahoo.com", "aol.com"}, "Yahoo and AOL need an app password: the security page of your account"},
+	{[]string{"gmail.com", "googlemail.com"}, "Gmail needs an app password: see https://myaccount.google.com/apppasswords"},
+	{[]string{"fastmail.com", "messagingengine.com"}, "Fastmail needs an app password: see Settings, Privacy & Security"},
+	{[]string{"mail.me.com", "icloud.com"}, "iCloud needs an app-specific password: see Sign-In and Security at https://account.apple.com"},
+	{[]string{"mail.yahoo.com", "aol.com"}, "Yahoo and AOL need an app password: see the security page of your account"},
 }
 
 // outlookDomains belong to Microsoft, which accepts no passwords.

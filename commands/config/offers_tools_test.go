@@ -21,7 +21,7 @@ func TestOffersTools(t *testing.T) {
 		{"command = [\"./reply.sh\"]\nmcp = false", false},
 	} {
 		file := writeConfig(t, fmt.Sprintf("[agent]\nhandle = \"goulard3120\"\noperator = [\"you@example.com\"]\n[turn]\n%s\n", c.turn))
-		a, err := testLoader().Load(file)
+		a, err := newTestLoader().Load(file)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
 		return cycle.Schedule{}, err
 	}
 	if s.Crontab == "" {
-		return cycle.Schedule{}, c.At(dotted("schedule.crontab"), `remove it to use "crontab"`, "is empty")
+		return cycle.Schedule{}, c.At(splitKey("schedule.crontab"), `remove it for the default, "crontab"`, "is empty")
 	}
 	return cycle.Schedule{
 		Mode: s.Mode,
@@ -119,18 +119,18 @@ func wireBudget(c *Config) (state.Budget, error) {
 	} {
 		micros, ok := state.Dollars(amount.usd)
 		if !ok || amount.usd > maxBudget {
-			return b, c.Wrong(amount.key, "%v is not an amount from 0 to %d dollars", amount.usd, maxBudget)
+			return b, c.Wrong(amount.key, "%v is out of range (0 to %d dollars)", amount.usd, maxBudget)
 		}
 		if amount.limit && micros == 0 && c.Has(amount.key) {
-			return b, c.At(dotted(amount.key), "remove it for no limit, or use `agentstateloop halt`", "a limit of 0 allows no turn")
+			return b, c.At(splitKey(amount.key), "remove it for no limit; to stop all turns, use `agentstateloop halt`", "a limit of 0 would allow no turns")
 		}
 		*amount.into = micros
 	}
 	if n := s.MailsAnHour; n < 0 || n > maxMails {
-		return b, c.At(dotted("budget.mails_an_hour"), "0 means no limit", "%d is not a number of mails from 0 to %d", n, maxMails)
+		return b, c.At(splitKey("budget.mails_an_hour"), "0 means no limit", "%d is out of range (0 to %d mails)", n, maxMails)
 	}
 	if n := s.EventsAnHour; n < 0 || n > maxMails {
-		return b, c.At(dotted("budget.events_an_hour"), "0 means no limit", "%d is not a number of messages from 0 to %d", n, maxMails)
+		return b, c.At(splitKey("budget.events_an_hour"), "0 means no limit", "%d is out of range (0 to %d messages)", n, maxMails)
 	}
 	if b.Critical > b.Low {
 		key := "budget.critical_usd"
@@ -147,7 +147,7 @@ func wireBudget(c *Config) (state.Budget, error) {
 func wirePrices(c *Config) (turn.Prices, error) {
 	multiplier := c.File.Budget.Multiplier
 	if !(multiplier > 0 && multiplier <= maxMultiplier) {
-		return turn.Prices{}, c.Wrong("budget.multiplier", "%v is not a factor above 0 and at most %d", multiplier, maxMultiplier)
+		return turn.Prices{}, c.Wrong("budget.multiplier", "%v is out of range (above 0, at most %d)", multiplier, maxMultiplier)
 	}
 	own := map[string]turn.Price{}
 	for model, s := range c.File.Prices {
@@ -180,7 +180,7 @@ func (c *Config) price(model string, s priceSection) (turn.Price, error) {
 		case !set:
 			*part.into = p.Input
 		case math.IsNaN(*part.into) || *part.into < 0 || *part.into > maxPrice:
-			return p, c.At(key(part.leaf), "", "%v is not a price from 0 to %d dollars per million tokens", *part.into, maxPrice)
+			return p, c.At(key(part.leaf), "", "%v is out of range (0 to %d dollars per million tokens)", *part.into, maxPrice)
 		}
 	}
 	return p, nil

@@ -28,10 +28,10 @@ type promptParts struct {
 func wirePrompt(c *Config, turns *turn.Config) (promptParts, error) {
 	t := c.File.Turn
 	if t.Recall < 1 || t.Recall > maxRecall {
-		return promptParts{}, c.Wrong("turn.recall", "must be from 1 to %d KiB", maxRecall)
+		return promptParts{}, c.Wrong("turn.recall", "must be between 1 and %d KiB", maxRecall)
 	}
 	if t.ContextWindow < 0 || t.ContextWindow > 0 && t.ContextWindow < minWindow {
-		return promptParts{}, c.Wrong("turn.context_window", "must be %d tokens or more", minWindow)
+		return promptParts{}, c.Wrong("turn.context_window", "must be at least %d tokens", minWindow)
 	}
 	parts := promptParts{
 		recall: t.Recall << 10,
@@ -76,7 +76,7 @@ const SessionFresh = "fresh"
 // wirePrompts wires the [[prompt]] tables: the prompts of the clock and their times.
 func (c *Config) wirePrompts(self string) (all []cycle.ClockPrompt, policies []state.PromptPolicy, err error) {
 	if n := len(c.File.Prompts); n > maxPrompts {
-		return nil, nil, c.Wrong("prompt", "there are %d prompts, and at most %d run by the clock", n, maxPrompts)
+		return nil, nil, c.Wrong("prompt", "%d prompts are set, but the limit is %d", n, maxPrompts)
 	}
 	for i, section := range c.File.Prompts {
 		prompt, policy, err := c.wirePromptAt(self, i, section)
@@ -84,7 +84,7 @@ func (c *Config) wirePrompts(self string) (all []cycle.ClockPrompt, policies []s
 			return nil, nil, err
 		}
 		if slices.ContainsFunc(all, func(other cycle.ClockPrompt) bool { return other.Name == prompt.Name }) {
-			return nil, nil, c.wrongPrompt(i, "name", "give each prompt another name", "%q names two prompts", prompt.Name)
+			return nil, nil, c.wrongPrompt(i, "name", "give each prompt its own name", "two prompts are named %q", prompt.Name)
 		}
 		all, policies = append(all, prompt), append(policies, policy)
 	}
@@ -105,33 +105,33 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 	}
 	switch {
 	case s.Name == "":
-		return fail("name", `such as "morning": its mails and `+"`agentstateloop prompt run` go by it", "is missing")
+		return fail("name", `set a name such as "morning"; mails and `+"`agentstateloop prompt run` use it", "is missing")
 	case !sectionName.Get().MatchString(s.Name):
 		return fail("name", "use a-z, 0-9 and -, at most 32 characters", "%q is not a valid name", s.Name)
 	case s.At == "":
-		return fail("at", `five fields as in a crontab, such as "0 8 * * 1-5": at 8:00 from Monday to Friday`, "is missing")
+		return fail("at", `set five crontab fields, such as "0 8 * * 1-5" for 8:00 from Monday to Friday`, "is missing")
 	case strings.TrimSpace(s.Text) == "" && s.File == "":
-		return fail("text", `say what the agent is to do then, or name a file in file = "morning.md"`, "is missing")
+		return fail("text", `set the instructions for the agent, or name a file: file = "morning.md"`, "is missing")
 	case s.Text != "" && s.File != "":
-		return fail("file", "keep one of them", "text and file are set")
+		return fail("file", "keep one of them", "text and file cannot both be set")
 	case len(s.Text) > cycle.MaxPromptText:
-		return fail("text", "put the rest into a file that the agent can read", "has more than %d KiB", cycle.MaxPromptText>>10)
+		return fail("text", "put the rest in a file that the agent can read", "is longer than %d KiB", cycle.MaxPromptText>>10)
 	case s.Mail != "" && s.Mail != state.KindAlways && s.Mail != state.KindSaid:
-		return fail("mail", `"said": nothing is mailed when the agent says nothing`, "%q is not one of: always, said", s.Mail)
+		return fail("mail", `"said" sends no mail if the answer is empty or NOTHING`, "%q is not one of: always, said", s.Mail)
 	case s.If != nil && (len(s.If) == 0 || s.If[0] == ""):
-		return fail("if", `such as ["./changed.sh"]; exit code 1 means that there is nothing to do`, "names no program")
+		return fail("if", `set a program such as ["./changed.sh"]; exit code 1 means nothing to do`, "is empty")
 	case s.Session != "" && s.Session != SessionFresh:
-		return fail("session", `"fresh": each of its turns has a session of its own`, "%q is not fresh", s.Session)
+		return fail("session", `"fresh" starts a new session for each turn`, "%q is not one of: fresh", s.Session)
 	case len(s.Args) > 0 && c.File.Turn.Runner == turn.API:
 		return fail("args", "set model", `has no effect with runner = "api"`)
 	case s.Model != "" && !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini, turn.ACP, turn.API}, c.File.Turn.Runner):
-		return fail("model", "name it in args, as your program takes it", "has no effect with runner = %q", c.File.Turn.Runner)
+		return fail("model", "set it in args, in the form your program expects", "has no effect with runner = %q", c.File.Turn.Runner)
 	case s.CatchUp != nil && time.Duration(*s.CatchUp) > maxCatchUp:
 		return fail("catch_up", "", "must be at most %d days", int(maxCatchUp/(24*time.Hour)))
 	}
 	times, err := cron.ParseTimes(s.At)
 	if err != nil {
-		return fail("at", `five fields as in a crontab: minute, hour, day of the month, month, day of the week; "0 8 * * 1-5" is 8:00 from Monday to Friday`, "%q: %v", s.At, err)
+		return fail("at", `use five crontab fields: minute, hour, day of the month, month, day of the week; "0 8 * * 1-5" is 8:00 from Monday to Friday`, "%q: %v", s.At, err)
 	}
 	policy.Next = times.Next
 	if s.CatchUp != nil {
@@ -162,7 +162,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 // programWith returns a program that runs in the folder of the configuration, with the small
 // environment of an agent and [turn.env].
 func (c *Config) programWith(self string, command []string) *hook.Program {
-	env := c.smallEnv(self)
+	env := c.minimalEnv(self)
 	p := &hook.Program{Command: slices.Clone(command), Dir: filepath.Dir(c.Path), Env: env.list()}
 	p.Command[0] = c.resolveProgram(command[0])
 	if !strings.Contains(p.Command[0], "/") {

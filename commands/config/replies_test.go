@@ -17,15 +17,15 @@ func TestAckAfter(t *testing.T) {
 		{"[replies]\nack_after = \"0s\"", 0, ""},
 		{"[replies]\nack_after = \"30s\"", 30 * time.Second, ""},
 		{"[replies]\nack_after = \"4m59s\"", 4*time.Minute + 59*time.Second, ""},
-		{"[replies]\nack_after = \"5m\"", 0, "replies.ack_after: 5m is too long: it must be less than [timing] prep_timeout, which is 5m"},
-		{"[replies]\nack_after = \"2m\"\n[timing]\nprep_timeout = \"90s\"", 0, "2m is too long: it must be less than [timing] prep_timeout, which is 1m30s"},
+		{"[replies]\nack_after = \"5m\"", 0, "replies.ack_after: 5m is too long: must be less than prep_timeout in [timing], which is 5m"},
+		{"[replies]\nack_after = \"2m\"\n[timing]\nprep_timeout = \"90s\"", 0, "2m is too long: must be less than prep_timeout in [timing], which is 1m30s"},
 		{"[replies]\nack_after = \"10m\"\n[timing]\nprep_timeout = \"1h\"", 10 * time.Minute, ""},
-		{"[replies]\nack_after = \"11m\"\n[timing]\nprep_timeout = \"1h\"", 0, "replies.ack_after: 11m is too long: at most 10m"},
+		{"[replies]\nack_after = \"11m\"\n[timing]\nprep_timeout = \"1h\"", 0, "replies.ack_after: 11m is too long: must be at most 10m"},
 		{"[replies]\nack_after = \"-5s\"", 0, "replies.ack_after: "},
 		{"[replies]\nack_after = 5", 0, "replies.ack_after: "},
 		{"[replies]\nack_after = \"\"", 0, "replies.ack_after: "},
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+test.text+"\n"))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+test.text+"\n"))
 		switch {
 		case test.err == "" && err != nil:
 			t.Errorf("%q: %v", test.text, err)
@@ -42,7 +42,7 @@ func TestDisplayName(t *testing.T) {
 		"Goulard": "", "Gouláрд, the 3rd \"x\"": "", strings.Repeat("ü", 60): "", "": "",
 		strings.Repeat("ü", 61): "at most 60 characters", "two\nlines": "one line", " blank": "one line",
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+smallMail+fmt.Sprintf("[replies]\nname = %q\n", name)))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+fmt.Sprintf("[replies]\nname = %q\n", name)))
 		switch {
 		case want == "" && (err != nil || a.Replies.Name != name):
 			t.Errorf("%q: %v", name, err)

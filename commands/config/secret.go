@@ -25,8 +25,8 @@ type Source struct {
 	Login   bool     // `login` writes File
 }
 
-// namesSecret matches the names of environment variables that hold a secret.
-var namesSecret = lazy.NewRegexp(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
+// secretName matches the names of environment variables that hold a secret.
+var secretName = lazy.NewRegexp(`(?i)(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSPHRASE)$`)
 
 // CountSet returns how many of File, Env and Command are set.
 func (s Source) CountSet() int {
@@ -161,7 +161,7 @@ func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string
 	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: MaxSecret, Stderr: MaxSecret})
 	switch {
 	case errors.Is(err, capture.ErrTooMuch):
-		return "", fmt.Errorf("read secret: what %s prints is longer than %d bytes, so it was stopped; it must print the secret on one line, and end", program, MaxSecret)
+		return "", fmt.Errorf("read secret: the output of %s exceeds %d bytes; it must print the secret on one line and exit", program, MaxSecret)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "", fmt.Errorf("read secret: %s timed out after %v", program, secretTimeout)
 	case ctx.Err() != nil:
@@ -180,7 +180,7 @@ func CheckSecret(s, from string) (string, error) {
 	case s == "":
 		return "", fmt.Errorf("read secret: %s is empty", from)
 	case len(s) > MaxSecret:
-		return "", fmt.Errorf("read secret: %s is longer than %d bytes", from, MaxSecret)
+		return "", fmt.Errorf("read secret: %s exceeds %d bytes", from, MaxSecret)
 	case strings.ContainsAny(s, "\r\n\x00"):
 		return "", fmt.Errorf("read secret: %s has more than one line", from)
 	}

@@ -23,30 +23,30 @@ const (
 // name must not contain "__".
 var serverName = lazy.NewRegexp(`^[a-z][a-z0-9_]*$`)
 
-// isServer reports whether a tool of the user is an MCP server.
-func (c *Config) isServer(name string) bool { return c.Has("tools." + name + ".mcp") }
+// isMCPServer reports whether a tool of the user is an MCP server.
+func (c *Config) isMCPServer(name string) bool { return c.Has("tools." + name + ".mcp") }
 
-// servers returns the MCP servers, sorted by name.
-func (l *Loader) servers(c *Config) ([]toolserver.Server, error) {
+// wireToolServers returns the MCP servers, sorted by name.
+func (l *Loader) wireToolServers(c *Config) ([]toolserver.Server, error) {
 	var all []toolserver.Server
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
-		if !c.isServer(name) {
+		if !c.isMCPServer(name) {
 			continue
 		}
-		server, err := l.server(c, name, c.File.Tools[name])
+		server, err := l.wireToolServer(c, name, c.File.Tools[name])
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, server)
 	}
 	if len(all) > maxServers {
-		return nil, c.Wrong("tools", "%d tool servers are too many: at most %d", len(all), maxServers)
+		return nil, c.Wrong("tools", "%d tool servers are set, but the limit is %d", len(all), maxServers)
 	}
 	return all, c.checkServerTools(all)
 }
 
-// server returns the MCP server with a name.
-func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Server, error) {
+// wireToolServer returns the MCP server with a name.
+func (l *Loader) wireToolServer(c *Config, name string, t toolSection) (toolserver.Server, error) {
 	key := "tools." + name
 	s := toolserver.Server{Name: name, Timeout: ToolTimeout, Version: l.Version, Secrets: l.Secrets}
 	if t.Timeout > 0 {
@@ -54,24 +54,24 @@ func (l *Loader) server(c *Config, name string, t toolSection) (toolserver.Serve
 	}
 	switch {
 	case !serverName.Get().MatchString(name), len(name) > maxServerName, strings.Contains(name, "__"), strings.HasSuffix(name, "_"):
-		return s, c.At(dotted(key), "use a-z, 0-9 and single _, at most 32 characters", "%q is not a valid name for a tool server", name)
+		return s, c.At(splitKey(key), "use a-z, 0-9 and single _, at most 32 characters", "%q is not a valid name for a tool server", name)
 	case react.BuiltIn(name):
 		return s, c.Wrong(key, "%q is a built-in tool: choose another name", name)
 	case s.Timeout < time.Second || s.Timeout > maxServerTimeout:
-		return s, c.Wrong(key+".timeout", "must be from 1s to %v", maxServerTimeout)
+		return s, c.Wrong(key+".timeout", "must be between 1s and %v", maxServerTimeout)
 	}
 	for _, other := range []string{"command", "description", "schema", "after_execution", "deadline", "report_from"} {
 		if c.Has(key + "." + other) {
-			return s, c.At(dotted(key+"."+other), "remove it, or mcp: one program is either", "is for a tool that is a program, and this one is an MCP server, which says itself what its tools are")
+			return s, c.At(splitKey(key+"."+other), "remove it, or remove mcp", "can only be used without mcp: an MCP server describes its own tools")
 		}
 	}
 	if err := c.checkPlace(key+".mcp", t.MCP); err != nil {
 		return s, err
 	}
 	if t.MCP.URL != "" {
-		return s, l.remote(c, key+".mcp", t.MCP, &s)
+		return s, l.wireRemoteServer(c, key+".mcp", t.MCP, &s)
 	}
-	return s, l.local(c, key+".mcp", t.MCP, &s)
+	return s, l.wireLocalServer(c, key+".mcp", t.MCP, &s)
 }
 
 // checkPlace checks that a server has either a command or a url, and that its other keys fit that
@@ -80,7 +80,7 @@ func (c *Config) checkPlace(key string, m mcpSection) error {
 	local, remote := c.Has(key+".command"), c.Has(key+".url")
 	switch {
 	case local && remote:
-		return c.At(dotted(key+".url"), "make two servers of it", "a server has a command or a url, not both")
+		return c.At(splitKey(key+".url"), "use two servers", "command and url cannot both be set")
 	case !local && !remote, local && (len(m.Command) == 0 || m.Command[0] == ""), remote && m.URL == "":
 		return c.Missing(key+".command", `set command = ["mcp-server-filesystem", "."], or url = "https://…"`)
 	}
@@ -90,15 +90,15 @@ func (c *Config) checkPlace(key string, m mcpSection) error {
 	}
 	for _, other := range others {
 		if c.Has(key + "." + other) {
-			return c.At(dotted(key+"."+other), "remove it", "is for a server with a %s", kind)
+			return c.At(splitKey(key+"."+other), "remove it", "can only be used with %s", kind)
 		}
 	}
 	return nil
 }
 
-// local fills in the fields of a local server: the folders granted to its sandbox besides those of
-// the turn, and a small environment.
-func (l *Loader) local(c *Config, key string, m mcpSection, s *toolserver.Server) error {
+// wireLocalServer fills in the fields of a local server: the folders granted to its sandbox besides
+// those of the turn, and a small environment.
+func (l *Loader) wireLocalServer(c *Config, key string, m mcpSection, s *toolserver.Server) error {
 	self, err := l.Executable()
 	if err != nil {
 		return err
@@ -117,11 +117,11 @@ func (l *Loader) local(c *Config, key string, m mcpSection, s *toolserver.Server
 		if err := c.checkGranted(key+".write", c.Resolve(path)); err != nil {
 			return err
 		}
-		if below(c.Resolve(path), self) {
-			return c.At(dotted(key+".write"), "name a folder that holds only what the server works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
+		if contains(c.Resolve(path), self) {
+			return c.At(splitKey(key+".write"), "use a folder with only the files the server works on", "%s contains %s, which every poll runs", c.Resolve(path), self)
 		}
-		if program := c.holdsServer(c.Resolve(path)); program != "" {
-			return c.At(dotted(key+".write"), "name a folder that holds only what the server works on", "%s contains the program %s", c.Resolve(path), program)
+		if program := c.serverProgramIn(c.Resolve(path)); program != "" {
+			return c.At(splitKey(key+".write"), "use a folder with only the files the server works on", "%s contains the program %s", c.Resolve(path), program)
 		}
 		s.Box.Write = append(s.Box.Write, c.Resolve(path))
 	}
@@ -137,9 +137,9 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 	}
 	for name, value := range m.Env {
 		if !validVariable(name) || strings.Contains(value, "\x00") {
-			return c.Wrong(key+".env", "%q is not a valid name of an environment variable", name)
+			return c.Wrong(key+".env", "%q is not a valid environment variable name", name)
 		}
-		if namesSecret.Get().MatchString(name) {
+		if secretName.Get().MatchString(name) {
 			l.Secrets.Learn(c.Path+" "+key+" "+name, value)
 		}
 		env[name] = value
@@ -149,9 +149,9 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 		_, twice := m.Env[name]
 		switch {
 		case !validVariable(name):
-			return c.Wrong(key+".env_files", "%q is not a valid name of an environment variable", name)
+			return c.Wrong(key+".env_files", "%q is not a valid environment variable name", name)
 		case twice:
-			return c.At(dotted(key+".env_files"), "keep one of them", "%s is set in env and in env_files", name)
+			return c.At(splitKey(key+".env_files"), "keep one of them", "%s is set both in env and in env_files", name)
 		case file == "":
 			return c.Wrong(key+".env_files", "%s names no file", name)
 		}
@@ -165,22 +165,22 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 
 func validVariable(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00") }
 
-// remote fills in the fields of a server with an address.
-func (l *Loader) remote(c *Config, key string, m mcpSection, s *toolserver.Server) error {
+// wireRemoteServer fills in the fields of a server with an address.
+func (l *Loader) wireRemoteServer(c *Config, key string, m mcpSection, s *toolserver.Server) error {
 	s.URL = m.URL
 	token := m.Token()
 	u, err := url.Parse(m.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return c.At(dotted(key+".url"), `write it like "https://mcp.example.com/mcp"`, "%q is not an http or https URL", m.URL)
+		return c.At(splitKey(key+".url"), `use a URL such as "https://mcp.example.com/mcp"`, "%q is not an http or https URL", m.URL)
 	case u.Port() != "" && !isPort(u.Port()):
-		return c.At(dotted(key+".url"), "a port is a number from 1 to 65535", "%q has the port %s", m.URL, u.Port())
+		return c.At(splitKey(key+".url"), "use a port from 1 to 65535", "%q has an invalid port, %s", m.URL, u.Port())
 	case u.User != nil:
-		return c.At(dotted(key+".url"), "put the token into a file, and name it in token_file", "must hold no password")
+		return c.At(splitKey(key+".url"), "put the token in a file, and set token_file to that file", "must not contain a password")
 	case u.Scheme == "http" && !Loopback(u.Hostname()) && (!m.Insecure || token.CountSet() > 0):
-		return c.At(dotted(key+".url"), "use https; insecure = true allows http within your own network, without a token", "%q would be spoken to unencrypted", m.URL)
+		return c.At(splitKey(key+".url"), "use https; insecure = true allows http within your own network, without a token", "requests to %q would be unencrypted", m.URL)
 	case token.CountSet() > 1:
-		return c.At(dotted(key), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
+		return c.At(splitKey(key), "keep one of them", "%d of token_file, token_env and token_command are set", token.CountSet())
 	}
 	if token.CountSet() == 1 {
 		s.Token = l.Secret(c, token)
@@ -207,18 +207,18 @@ func (c *Config) checkServerTools(servers []toolserver.Server) error {
 			server, of, slash := strings.Cut(tool, "/")
 			switch {
 			case !slash && slices.Contains(names, tool):
-				return c.At(dotted(key), "write "+tool+"/* for all of its tools, or "+tool+"/TOOL for one; `agentstateloop doctor --all` lists them", "%q is a tool server", tool)
+				return c.At(splitKey(key), "use "+tool+"/* for all of its tools, or "+tool+"/TOOL for one; `agentstateloop doctor --all` lists them", "%q is a tool server", tool)
 			case slash && of == "":
-				return c.At(dotted(key), "write "+server+"/* for all of its tools", "%q names no tool", tool)
+				return c.At(splitKey(key), "use "+server+"/* for all of its tools", "%q names no tool", tool)
 			case slash && !slices.Contains(names, server):
-				return c.At(dotted(key), "the tool servers are the tables [tools.NAME] with mcp", "%q: [tools.%s] with mcp is missing", tool, server)
+				return c.At(splitKey(key), "a tool server is a table [tools.NAME] with mcp", "%q: unknown tool server %s", tool, server)
 			}
 		}
 	}
 	for _, s := range servers {
 		for name := range c.File.Tools {
 			if strings.HasPrefix(name, s.Name+"__") {
-				return c.At(dotted("tools."+name), "rename one of them", "a tool of the server %s could have this name", s.Name)
+				return c.At(splitKey("tools."+name), "rename one of them", "could also be the name of a tool of the server %s", s.Name)
 			}
 		}
 	}
@@ -278,11 +278,11 @@ func (c *Config) serverSecrets() (files []string) {
 	return files
 }
 
-// holdsServer returns the program of a tool server that is dir or inside dir, or "". Write access
-// to it gives access to all that the server was granted.
-func (c *Config) holdsServer(dir string) string {
+// serverProgramIn returns the program of a tool server that is dir or inside dir, or "". Write
+// access to it gives access to all that the server was granted.
+func (c *Config) serverProgramIn(dir string) string {
 	for _, name := range slices.Sorted(maps.Keys(c.File.Tools)) {
-		if command := c.File.Tools[name].MCP.Command; len(command) > 0 && strings.Contains(command[0], "/") && below(dir, c.Resolve(command[0])) {
+		if command := c.File.Tools[name].MCP.Command; len(command) > 0 && strings.Contains(command[0], "/") && contains(dir, c.Resolve(command[0])) {
 			return c.Resolve(command[0])
 		}
 	}

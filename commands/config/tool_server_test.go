@@ -23,42 +23,42 @@ func TestWrongToolServer(t *testing.T) {
 		{"[tools.files]\nmcp = { command = \"x\" }\n", `:12: tools.files.mcp.command: must be an array, not a string$`, ""},
 		{"[tools.files]\nmcp = \"x\"\n", `:12: tools.files.mcp: must be a table, not a string$`, ""},
 		{"[tools.files]\nmcp = { comand = [\"x\"] }\n", `:12: tools.files.mcp.comand: unknown key$`, "did you mean command?"},
-		{"[tools.files]\nmcp = { command = [\"x\"], url = \"https://a\" }\n", `:12: tools.files.mcp.url: .*not both$`, "two servers"},
-		{"[tools.files]\nmcp = { command = [\"x\"], token_file = \"t\" }\n", `:12: tools.files.mcp.token_file: is for a server with a url$`, "remove it"},
-		{"[tools.files]\nmcp = { url = \"https://a\", network = true }\n", `:12: tools.files.mcp.network: is for a server with a command$`, "remove it"},
-		{"[tools.files]\nmcp = { url = \"https://a\", read = [] }\n", `:12: tools.files.mcp.read: is for a server with a command$`, "remove it"},
+		{"[tools.files]\nmcp = { command = [\"x\"], url = \"https://a\" }\n", `:12: tools.files.mcp.url: .*cannot both be set$`, "two servers"},
+		{"[tools.files]\nmcp = { command = [\"x\"], token_file = \"t\" }\n", `:12: tools.files.mcp.token_file: can only be used with url$`, "remove it"},
+		{"[tools.files]\nmcp = { url = \"https://a\", network = true }\n", `:12: tools.files.mcp.network: can only be used with command$`, "remove it"},
+		{"[tools.files]\nmcp = { url = \"https://a\", read = [] }\n", `:12: tools.files.mcp.read: can only be used with command$`, "remove it"},
 		{"[tools.files]\nmcp = { url = \"ftp://a\" }\n", `:12: tools.files.mcp.url: .*is not an http or https URL$`, "https://"},
-		{"[tools.files]\nmcp = { url = \"https://a:0/\" }\n", `:12: tools.files.mcp.url: .*has the port 0$`, "65535"},
-		{"[tools.files]\nmcp = { url = \"https://u:p@a/\" }\n", `:12: tools.files.mcp.url: must hold no password$`, "token_file"},
-		{"[tools.files]\nmcp = { url = \"http://a/\" }\n", `:12: tools.files.mcp.url: .*would be spoken to unencrypted$`, "use https"},
-		{"[tools.files]\nmcp = { url = \"http://a/\", insecure = true, token_env = \"T\" }\n", `:12: tools.files.mcp.url: .*would be spoken to unencrypted$`, "without a token"},
+		{"[tools.files]\nmcp = { url = \"https://a:0/\" }\n", `:12: tools.files.mcp.url: .*has an invalid port, 0$`, "65535"},
+		{"[tools.files]\nmcp = { url = \"https://u:p@a/\" }\n", `:12: tools.files.mcp.url: must not contain a password$`, "token_file"},
+		{"[tools.files]\nmcp = { url = \"http://a/\" }\n", `:12: tools.files.mcp.url: requests to "http://a/" would be unencrypted$`, "use https"},
+		{"[tools.files]\nmcp = { url = \"http://a/\", insecure = true, token_env = \"T\" }\n", `:12: tools.files.mcp.url: requests to "http://a/" would be unencrypted$`, "without a token"},
 		{"[tools.files]\nmcp = { url = \"https://a/\", token_file = \"t\", token_env = \"T\" }\n", `:12: tools.files.mcp: 2 of token_file, token_env and token_command are set$`, "keep one"},
-		{files + "command = [\"x\"]\n", `:13: tools.files.command: is for a tool that is a program`, "one program is either"},
-		{files + "schema = \"x.json\"\n", `:13: tools.files.schema: is for a tool that is a program`, ""},
-		{files + "description = \"x\"\n", `:13: tools.files.description: is for a tool that is a program`, ""},
-		{files + "after_execution = \"suspend\"\n", `:13: tools.files.after_execution: is for a tool that is a program`, ""},
-		{files + "timeout = \"500ms\"\n", `:13: tools.files.timeout: must be from 1s to 1h0m0s$`, ""},
+		{files + "command = [\"x\"]\n", `:13: tools.files.command: can only be used without mcp: .*`, "remove mcp"},
+		{files + "schema = \"x.json\"\n", `:13: tools.files.schema: can only be used without mcp: .*`, ""},
+		{files + "description = \"x\"\n", `:13: tools.files.description: can only be used without mcp: .*`, ""},
+		{files + "after_execution = \"suspend\"\n", `:13: tools.files.after_execution: can only be used without mcp: .*`, ""},
+		{files + "timeout = \"500ms\"\n", `:13: tools.files.timeout: must be between 1s and 1h0m0s$`, ""},
 		{"[tools.Files]\nmcp = { command = [\"x\"] }\n", `:11: tools.Files: "Files" is not a valid name for a tool server$`, "a-z"},
 		{"[tools.a__b]\nmcp = { command = [\"x\"] }\n", `:11: tools.a__b: .*is not a valid name`, "single _"},
 		{"[tools.a_]\nmcp = { command = [\"x\"] }\n", `:11: tools.a_: .*is not a valid name`, ""},
 		{"[tools.exec]\nmcp = { command = [\"x\"] }\n", `:11: tools.exec: "exec" is a built-in tool: choose another name$`, ""},
 		{"[tools.files]\nmcp = { command = [\"x\"], read = [\"/\"] }\n", `:12: tools.files.mcp.read: `, "name the folder"},
-		{"[tools.files]\nmcp = { command = [\"x\"], read = [\".\"] }\n", `:12: tools.files.mcp.read: .*would give`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], read = [\".\"] }\n", `:12: tools.files.mcp.read: .*would expose .*`, ""},
 		{"[tools.files]\nmcp = { command = [\"x\"], write = [\"/etc\"] }\n", `:12: tools.files.mcp.write: `, ""},
 		{"[tools.files]\nmcp = { command = [\"/srv/s/x\"], write = [\"/srv/s\"] }\n", `:12: tools.files.mcp.write: /srv/s contains the program /srv/s/x$`, "works on"},
-		{"[tools.files]\nmcp = { command = [\"desk/x\"] }\n", `:6: turn.workdir: contains .*desk/x, which the agent could read and write$`, ""},
+		{"[tools.files]\nmcp = { command = [\"desk/x\"] }\n", `:6: turn.workdir: contains .*desk/x, which the agent could read and change$`, ""},
 		{"[tools.files]\nmcp = { url = \"https://a\", token_file = \"desk/t\" }\n", `:6: turn.workdir: contains .*desk/t, which`, ""},
 		{"[tools.files]\nmcp = { command = [\"x\"], env_files = { K = \"desk/k\" } }\n", `:6: turn.workdir: contains .*desk/k, which`, ""},
-		{"[tools.files]\nmcp = { command = [\"x\"], env = { \"A=B\" = \"x\" } }\n", `:12: tools.files.mcp.env: "A=B" is not a valid name of an environment variable$`, ""},
-		{"[tools.files]\nmcp = { command = [\"x\"], env = { K = \"x\" }, env_files = { K = \"k\" } }\n", `:12: tools.files.mcp.env_files: K is set in env and in env_files$`, "keep one"},
+		{"[tools.files]\nmcp = { command = [\"x\"], env = { \"A=B\" = \"x\" } }\n", `:12: tools.files.mcp.env: "A=B" is not a valid environment variable name$`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], env = { K = \"x\" }, env_files = { K = \"k\" } }\n", `:12: tools.files.mcp.env_files: K is set both in env and in env_files$`, "keep one"},
 		{"[tools.files]\nmcp = { command = [\"x\"], env_files = { K = \"\" } }\n", `:12: tools.files.mcp.env_files: K names no file$`, ""},
 		{files + "[api.tools]\noperator = [\"files\"]\n", `:14: api.tools.operator: "files" is a tool server$`, "files/*"},
 		{files + "[api.tools]\npeer = [\"files/\"]\n", `:14: api.tools.peer: "files/" names no tool$`, "files/*"},
-		{files + "[api.tools]\nevent = [\"flies/read\"]\n", `:14: api.tools.event: "flies/read": \[tools.flies\] with mcp is missing$`, "[tools.NAME]"},
-		{files + "[tools.files__x]\ncommand = [\"x\"]\ndescription = \"x\"\nschema = \"x.json\"\n", `:13: tools.files__x: a tool of the server files could have this name$`, "rename"},
+		{files + "[api.tools]\nevent = [\"flies/read\"]\n", `:14: api.tools.event: "flies/read": unknown tool server flies$`, "[tools.NAME]"},
+		{files + "[tools.files__x]\ncommand = [\"x\"]\ndescription = \"x\"\nschema = \"x.json\"\n", `:13: tools.files__x: could also be the name of a tool of the server files$`, "rename"},
 	} {
 		path := writeConfig(t, toolServers+localModel+test.text)
-		_, err := testLoader().Load(path)
+		_, err := newTestLoader().Load(path)
 		wrong, ok := errors.AsType[*Error](err)
 		if !ok {
 			t.Errorf("%s: got %v, want an Error", test.text, err)
@@ -86,7 +86,7 @@ url = "http://127.0.0.1:3001/mcp"
 [api.tools]
 operator = ["near/*", "far/one", "read_file"]
 `)
-	l := testLoader()
+	l := newTestLoader()
 	c, err := l.Read(path)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ operator = ["near/*", "far/one", "read_file"]
 // loop knows that it is not for its tools.
 func TestTokenVariable(t *testing.T) {
 	path := writeConfig(t, toolServers+"key_env = \"MODEL_KEY\"\n"+localModel+"[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
-	l := testLoader()
+	l := newTestLoader()
 	l.Environ = append(l.Environ, "FAR_TOKEN=hunter2-hunter2", "OTHER=x")
 	a, err := l.Load(path)
 	if err != nil {

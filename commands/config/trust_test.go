@@ -18,7 +18,7 @@ func TestTrust(t *testing.T) {
 		`verify = "dkim"` + "\nresolver = \"[::1]:53\"": {Require: trust.RequireDMARC, Verify: trust.VerifyDKIM, Resolver: "[::1]:53"},
 		`require = "from"`: {Require: trust.RequireFrom},
 	} {
-		a, err := testLoader().Load(writeConfig(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1)))
+		a, err := newTestLoader().Load(writeConfig(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1)))
 		if err != nil {
 			t.Errorf("%s: %v", lines, err)
 			continue

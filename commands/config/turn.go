@@ -55,7 +55,7 @@ func (c *Config) rights() cycle.Rights {
 func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	t := c.File.Turn
 	if t.MaxAttempts < 1 {
-		return nil, c.Wrong("turn.max_attempts", "must be 1 or more")
+		return nil, c.Wrong("turn.max_attempts", "must be at least 1")
 	}
 	if err := c.oneOf("turn.conversation", t.Conversation, ConversationOperator, ConversationThread); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		return nil, c.Wrong("turn.collect", "must be at most %v", maxCollect)
 	}
 	if t.SelfTurns < 0 || t.SelfTurns > maxSelfTurns {
-		return nil, c.Wrong("turn.self_turns", "must be 0 to %d", maxSelfTurns)
+		return nil, c.Wrong("turn.self_turns", "must be between 0 and %d", maxSelfTurns)
 	}
 	if t.Runner == "none" {
 		_, err := c.offersTools()
@@ -78,9 +78,9 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 	}
 	for key, value := range t.Env {
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return nil, c.Wrong("turn.env", "%q is not a valid name of an environment variable", key)
+			return nil, c.Wrong("turn.env", "%q is not a valid environment variable name", key)
 		}
-		if namesSecret.Get().MatchString(key) {
+		if secretName.Get().MatchString(key) {
 			l.Secrets.Learn(c.Path+" env "+key, value)
 		}
 	}
@@ -133,14 +133,14 @@ func (c *Config) offersTools() (bool, error) {
 	if !t.MCP {
 		return false, nil
 	}
-	hint := "remove it; name `agentstateloop mcp` in the configuration of your program, as a server of type stdio"
+	hint := "remove it; add `agentstateloop mcp` to your program's configuration as a stdio server"
 	switch t.Runner {
 	case turn.API:
-		hint = "remove it; the tools of the built-in loop are in [api.tools]"
+		hint = "remove it; [api.tools] sets the tools of the built-in loop"
 	case "none":
-		hint = "remove it; `agentstateloop inbox` is for such an agent"
+		hint = "remove it; such an agent uses `agentstateloop inbox`"
 	}
-	return false, c.At(dotted("turn.mcp"), hint, `has an effect only with runner = "claude", "codex", "gemini" or "acp"`)
+	return false, c.At(splitKey("turn.mcp"), hint, `can only be used with runner = "claude", "codex", "gemini" or "acp"`)
 }
 
 // checkApprove checks [turn] approve.
@@ -151,13 +151,13 @@ func (c *Config) checkApprove(mcp bool) error {
 	case !t.Approve:
 		return nil
 	case t.Runner != turn.Claude:
-		return c.At(dotted(key), `remove it; with runner = "acp" an agent asks by itself (see "Approve from your phone" in docs/operating.md)`, `has an effect only with runner = "claude"`)
+		return c.At(splitKey(key), `remove it; with runner = "acp" the agent asks without it (see "Approve from your phone" in docs/operating.md)`, `can only be used with runner = "claude"`)
 	case !mcp:
-		return c.At(dotted(key), "remove mcp = false, or approve", "needs the server of our tools, and mcp is false")
+		return c.At(splitKey(key), "remove mcp = false, or approve", "can only be used with mcp, which is false")
 	}
 	for _, arg := range t.Command {
 		if strings.HasPrefix(arg, "--permission-prompt-tool") {
-			return c.At(dotted(key), "remove approve, or the argument from command", "command has %s already", arg)
+			return c.At(splitKey(key), "remove approve, or the argument from command", "command already contains %s", arg)
 		}
 	}
 	return nil
@@ -178,11 +178,11 @@ func (c *Config) checkLow() error {
 	t := c.File.Turn
 	switch {
 	case len(t.LowCommand) > 0 && t.Runner != turn.Exec && t.Runner != turn.ACP:
-		return c.At(dotted("turn.low_command"), "use low_args, or low_model in [api] with runner = \"api\"", `has an effect only with runner = "exec" or "acp"`)
+		return c.At(splitKey("turn.low_command"), "use low_args, or low_model in [api] with runner = \"api\"", `can only be used with runner = "exec" or "acp"`)
 	case len(t.LowArgs) > 0 && t.Runner == turn.API:
-		return c.At(dotted("turn.low_args"), "remove it; low_model in [api] names the model", `has no effect with runner = "api"`)
+		return c.At(splitKey("turn.low_args"), "remove it; low_model in [api] names the model", `has no effect with runner = "api"`)
 	case len(t.LowArgs) > 0 && len(t.LowCommand) > 0:
-		return c.At(dotted("turn.low_args"), "keep one of them", "low_command and low_args are set")
+		return c.At(splitKey("turn.low_args"), "keep one of them", "low_command and low_args cannot both be set")
 	}
 	return nil
 }
@@ -195,17 +195,17 @@ func (l *Loader) checkRunner(c *Config) error {
 		return nil
 	case turn.Exec:
 		if len(t.Command) == 0 {
-			return c.Missing("turn.command", `set the program that answers, such as ["./reply.sh"], or set runner = "none" and read messages with `+"`agentstateloop inbox`")
+			return c.Missing("turn.command", `set the program that answers, such as ["./reply.sh"], or runner = "none" to read messages with `+"`agentstateloop inbox`")
 		}
 		return nil
 	case turn.ACP:
 		if len(t.Command) == 0 {
-			return c.Missing("turn.command", `set the program that speaks the Agent Client Protocol on its standard input and output, such as ["gemini", "--acp"]`)
+			return c.Missing("turn.command", `set a program that speaks the Agent Client Protocol on standard input and output, such as ["gemini", "--acp"]`)
 		}
 		return nil
 	case turn.API:
 		if len(t.Command) > 0 {
-			return c.At(dotted("turn.command"), "remove it; [api] names the model", `has no effect with runner = "api"`)
+			return c.At(splitKey("turn.command"), "remove it; [api] names the model", `has no effect with runner = "api"`)
 		}
 		_, err := l.API(c)
 		return err
@@ -262,19 +262,19 @@ func (c *Config) SecretVariables() []string {
 func (c *Config) checkWorkdir(reason string) error {
 	const hint = `use a folder such as "~/agents/goulard" that contains only the files the agent works on`
 	if c.File.Turn.Workdir == "" {
-		return c.At(dotted("turn.workdir"), hint, "is missing, but %s requires it", reason)
+		return c.At(splitKey("turn.workdir"), hint, "is missing, but %s requires it", reason)
 	}
-	if kept := c.holdsOwn(c.Resolve(c.File.Turn.Workdir)); kept != "" {
-		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent could read and write", kept)
+	if ownFile := c.ownFileIn(c.Resolve(c.File.Turn.Workdir)); ownFile != "" {
+		return c.At(splitKey("turn.workdir"), hint, "contains %s, which the agent could read and change", ownFile)
 	}
-	if program := c.holdsServer(c.Resolve(c.File.Turn.Workdir)); program != "" {
-		return c.At(dotted("turn.workdir"), hint, "contains %s, which the agent could read and write", program)
+	if program := c.serverProgramIn(c.Resolve(c.File.Turn.Workdir)); program != "" {
+		return c.At(splitKey("turn.workdir"), hint, "contains %s, which the agent could read and change", program)
 	}
 	return nil
 }
 
-// holdsOwn returns one of the agent's own files that is dir or inside dir, or "".
-func (c *Config) holdsOwn(dir string) string {
+// ownFileIn returns one of the agent's own files that is dir or inside dir, or "".
+func (c *Config) ownFileIn(dir string) string {
 	mail, mesh := c.File.Mail, c.File.Mesh
 	own := append(c.ownPrograms(), c.serverSecrets()...)
 	for _, f := range c.File.Turn.Fallback {
@@ -287,7 +287,7 @@ func (c *Config) holdsOwn(dir string) string {
 		c.Path, cmp.Or(c.File.Agent.StateDir, c.stateFolder()), c.File.API.KeyFile, mesh.TokenFile, mesh.KeyFile, mail.IMAP.PasswordFile, mail.SMTP.PasswordFile,
 		mail.IMAP.OAuth2.ClientSecretFile, mail.IMAP.OAuth2.RefreshTokenFile, c.File.Turn.Prompts,
 	}, own...) {
-		if kept != "" && below(dir, c.Resolve(kept)) {
+		if kept != "" && contains(dir, c.Resolve(kept)) {
 			return c.Resolve(kept)
 		}
 	}
@@ -322,8 +322,8 @@ func (c *Config) ownPrograms() []string {
 	return paths
 }
 
-// below reports whether path is dir or inside dir. It follows symbolic links.
-func below(dir, path string) bool {
+// contains reports whether path is dir or inside dir. It follows symbolic links.
+func contains(dir, path string) bool {
 	for _, p := range []*string{&dir, &path} {
 		if real, err := filepath.EvalSymlinks(*p); err == nil {
 			*p = real

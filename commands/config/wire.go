@@ -29,40 +29,40 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	if err := c.checkHandle(); err != nil {
 		return nil, []error{err}
 	}
-	var wrong problems
+	var errs problems
 	mail, err := l.wireMail(c)
-	wrong.add(err)
+	errs.add(err)
 	mesh, err := l.Mesh(c)
-	wrong.add(err)
+	errs.add(err)
 	schedule, err := c.wireSchedule(self)
-	wrong.add(err)
+	errs.add(err)
 	turns, err := l.wireTurn(c, self)
-	wrong.add(err)
+	errs.add(err)
 	backends, err := l.wireBackends(c, turns, self)
-	wrong.add(err)
+	errs.add(err)
 	replies, err := wireReplies(c)
-	wrong.add(err)
+	errs.add(err)
 	prompt, err := wirePrompt(c, turns)
-	wrong.add(err)
+	errs.add(err)
 	budget, err := wireBudget(c)
-	wrong.add(err)
+	errs.add(err)
 	prices, err := wirePrices(c)
-	wrong.add(err)
+	errs.add(err)
 	hooks, err := l.wireHooks(c, self)
-	wrong.add(err)
+	errs.add(err)
 	monitor, err := l.wireHeartbeat(c)
-	wrong.add(err)
+	errs.add(err)
 	kinds, err := c.wireKinds()
-	wrong.add(err)
-	prompted, prompts, err := c.wirePrompts(self)
-	wrong.add(err)
+	errs.add(err)
+	clockPrompts, prompts, err := c.wirePrompts(self)
+	errs.add(err)
 	policy := wirePolicy(c, mail, mesh, turns, replies, budget)
 	if turns != nil {
 		policy.Login, policy.Backends = turns.Login(), cycle.BackendNames(turns, backends)
 	}
 	policy.Hooks, policy.Prompts, policy.PromptSlack = hookPolicies(hooks), prompts, c.promptSlack()
-	wrong.add(c.checkIntervals())
-	wrong.add(c.checkAckAfter())
+	errs.add(c.checkIntervals())
+	errs.add(c.checkAckAfter())
 	return &cycle.Agent{
 		Handle:       c.File.Agent.Handle,
 		Config:       c.Path,
@@ -83,13 +83,13 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Rights:       c.rights(),
 		Kinds:        kinds,
 		Hooks:        hooks,
-		ClockPrompts: prompted,
+		ClockPrompts: clockPrompts,
 		Secrets:      l.Secrets,
 		Keep:         time.Duration(c.File.Agent.Keep),
 		Self:         []string{self, "--config", c.Path},
 		Now:          l.Now,
 		Explain:      l.Explain,
-	}, wrong
+	}, errs
 }
 
 // oneOf checks that value is one of choices.

@@ -21,7 +21,7 @@ import (
 func TestDefaults(t *testing.T) {
 	path := writeConfig(t, smallConfig+smallMail+"[mesh]\nurl = \"http://127.0.0.1:8801\"\ntoken_env = \"TOKEN\"\n")
 	dir := filepath.Dir(path)
-	l := testLoader()
+	l := newTestLoader()
 	l.Environ = []string{"TOKEN=t0ken"}
 	a, err := l.Load(path)
 	if err != nil {
@@ -72,8 +72,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestSwitchedOff(t *testing.T) {
-	a, err := testLoader().Load(writeConfig(t, `
+func TestOptionalPartsOff(t *testing.T) {
+	a, err := newTestLoader().Load(writeConfig(t, `
 agent = { handle = "a", state_dir = "~/elsewhere" }
 turn = { runner = "none" }
 schedule = { mode = "fixed", crontab = "bin/crontab" }
@@ -96,8 +96,8 @@ replies = { ack = "", quiet_prep = "", quiet_active = "bye {{.Callsign}}", notic
 	}
 }
 
-// TestPreferred checks which of two values counts where both could.
-func TestPreferred(t *testing.T) {
+// TestPrecedence checks which of two values counts where both could.
+func TestPrecedence(t *testing.T) {
 	wired := func(text string) *cycle.Agent {
 		t.Helper()
 		a, err := load(t, text)
@@ -112,7 +112,7 @@ func TestPreferred(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "schema.json"), []byte(`{"type":"object"}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l := testLoader()
+		l := newTestLoader()
 		c, err := l.Read(path)
 		if err != nil {
 			t.Fatal(err)

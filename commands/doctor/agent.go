@@ -68,12 +68,12 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	}
 	program, err := t.Find()
 	if err != nil {
-		return failure(name, findHint(t), err).by(makeWorkdir(t))
+		return failure(name, findHint(t), err).fixedBy(makeWorkdir(t))
 	}
 	if len(t.Low.Command) > 0 {
 		low, _ := t.WithLow(turn.Attempt{})
 		if _, err := low.Find(); err != nil {
-			return failure(name, "set low_command in [turn] to a program that can be started; it runs while money is short", err)
+			return failure(name, "set low_command in [turn] to an executable program; it runs while money is short", err)
 		}
 	}
 	if t.Runner == turn.Exec {
@@ -87,13 +87,13 @@ func (c agentCheck) finding(ctx context.Context) Finding {
 	version, err := t.AskVersion(ctx)
 	switch {
 	case err != nil && t.Box != nil:
-		return failure(name, "it runs in its box; if it lacks a folder there, name that in [turn.box]", err)
+		return failure(name, "it runs in a sandbox; if it needs another folder, add that to [turn.box]", err)
 	case err != nil:
-		return failure(name, "run it yourself, with the PATH that env in [turn] sets", err)
+		return failure(name, "run it yourself, with the PATH from env in [turn]", err)
 	}
 	if t.KeepsLow(c.config.File.Turn.Permissions.Operator) {
-		return bad(Warn, name, `name the usual model, too, in command of [turn]: command = ["claude", "--model", "…"]; or set ANTHROPIC_MODEL in env of [turn]`,
-			"%s reports %s; a session of claude keeps the model of low_args when money is there again", program, version)
+		return bad(Warn, name, `set the normal model too: command = ["claude", "--model", "…"] in [turn], or ANTHROPIC_MODEL in env of [turn]`,
+			"%s reports %s; a claude session keeps the model of low_args when there is money again", program, version)
 	}
 	return good(name, "%s reports %s", program, version)
 }
@@ -112,16 +112,16 @@ func askACP(ctx context.Context, name string, t *turn.Config) Finding {
 	defer cancel()
 	about, err := t.AskACP(ctx)
 	if err != nil && t.Box != nil {
-		return failure(name, "it runs in its box; if it lacks a folder there, name that in [turn.box]", err)
+		return failure(name, "it runs in a sandbox; if it needs another folder, add that to [turn.box]", err)
 	}
 	if err != nil {
-		return failure(name, "run it yourself, with the PATH that env in [turn] sets; it must speak ACP on its standard input and output", err)
+		return failure(name, "run it yourself, with the PATH from env in [turn]; it must speak ACP on standard input and output", err)
 	}
 	who := strings.TrimSpace(cmp.Or(about.Name, t.Command[0]) + " " + about.Version)
 	if !about.Loads && !about.Resumes {
-		return good(name, "%s speaks ACP %d; it cannot load sessions, so each turn begins one and is shown what was said before", who, about.Protocol)
+		return good(name, "%s speaks ACP %d; it cannot load sessions, so each turn starts a new one and reads the earlier conversation", who, about.Protocol)
 	}
-	return good(name, "%s speaks ACP %d; its sessions go on from turn to turn", who, about.Protocol)
+	return good(name, "%s speaks ACP %d; its sessions continue from turn to turn", who, about.Protocol)
 }
 
 // makeWorkdir returns the repair that creates the agent's missing work folder, or nil if that is
@@ -166,7 +166,7 @@ func (c apiCheck) finding(ctx context.Context) Finding {
 	key := ""
 	if api.Key != nil {
 		if key, err = api.Key(ctx); err != nil {
-			return skip(name, "the key for "+where+" could not be read; see secret.api", "")
+			return skip(name, "the API key for "+where+" could not be read; see secret.api", "")
 		}
 	}
 	models, err := api.Model(key, checkTimeout).Models(ctx)
@@ -174,19 +174,19 @@ func (c apiCheck) finding(ctx context.Context) Finding {
 	defer cancel()
 	if window, ok := react.OllamaWindow(asking, s.BaseURL, s.Model); ok && window < s.ContextWindow {
 		return bad(Warn, name, fmt.Sprintf("set context_window = %d in [api], or OLLAMA_CONTEXT_LENGTH=%d for Ollama", window, s.ContextWindow),
-			"Ollama reads %d tokens of a question for %s and cuts the rest without a word; context_window is %d", window, s.Model, s.ContextWindow)
+			"Ollama reads only %d tokens of a request to %s and silently drops the rest, but context_window is %d", window, s.Model, s.ContextWindow)
 	}
 	switch {
 	case react.ListUnsupported(err):
 		return good(name, "built-in loop with %s from %s, which answers but does not list its models", s.Model, where)
 	case react.KeyRefused(err):
-		return bad(Error, name, "check the key of [api] and your account with the provider", "ask %s: %v", where, err)
+		return bad(Error, name, "check the API key in [api], and your account with the provider", "request to %s: %v", where, err)
 	case err != nil:
-		return bad(Error, name, "check base_url in [api], or try again later", "ask %s: %v", where, err)
+		return bad(Error, name, "check base_url in [api], or try again later", "request to %s: %v", where, err)
 	}
 	for _, model := range []string{s.Model, s.LowModel, s.SummaryModel} {
 		if model != "" && len(models) > 0 && !config.ListsModel(models, model) {
-			return bad(Warn, name, "look up the model's name at the provider; turns with this one may fail", "%s does not list the model %s", where, model)
+			return bad(Warn, name, "check the model's name with the provider; turns with this one may fail", "%s does not list the model %s", where, model)
 		}
 	}
 	return good(name, "built-in loop with %s from %s, which answers", s.Model, where)
@@ -203,8 +203,8 @@ func forBox(ctx context.Context) (context.Context, context.CancelFunc) {
 // lowestOutside is the lowest pid that cannot exist in a sandbox, which has few processes.
 const lowestOutside = 64
 
-// outside returns a pid if no process of a sandbox can have it, or else 0.
-func outside(pid int) int {
+// visiblePID returns a pid if no process of a sandbox can have it, or else 0.
+func visiblePID(pid int) int {
 	if pid < lowestOutside {
 		return 0
 	}
@@ -229,7 +229,7 @@ func (c boxCheck) run(ctx context.Context) []Finding {
 	case t.Box != nil:
 		way, err := box.Bubblewrap(ctx, t.Self)
 		if err != nil {
-			return []Finding{bad(Error, name, box.Advice(err)+`; until then no turn runs, as sandbox = "bwrap" is set`, "no box can be made: %v", err)}
+			return []Finding{bad(Error, name, box.Advice(err)+`; until then no turns run, because sandbox = "bwrap" is set`, "cannot create a sandbox: %v", err)}
 		}
 		program, err := t.Find()
 		if err != nil {
@@ -243,7 +243,7 @@ func (c boxCheck) run(ctx context.Context) []Finding {
 	case t.Runner == turn.API && c.hasExec():
 		way, err := box.Find(ctx, t.Self)
 		if err != nil {
-			return []Finding{bad(Warn, name, "without a box the model has no exec", "%v", err)}
+			return []Finding{bad(Warn, name, "without a sandbox the model has no exec tool", "%v", err)}
 		}
 		b := c.config.ExecBox()
 		b.Self, b.Write, b.Read = t.Self, []string{t.Workdir}, append(b.Read, t.Self)
@@ -251,7 +251,7 @@ func (c boxCheck) run(ctx context.Context) []Finding {
 	case t.Runner == turn.API:
 		return nil
 	}
-	return []Finding{bad(Info, name, `set sandbox = "bwrap" in [turn] to confine it; see docs/security.md`, "the agent runs without a box, with all that its user may do")}
+	return []Finding{bad(Info, name, `set sandbox = "bwrap" in [turn] to confine it; see docs/security.md`, "the agent runs without a sandbox, with all rights of its user")}
 }
 
 // hasExec reports whether a turn may call exec.
@@ -264,9 +264,9 @@ func (c boxCheck) hasExec() bool {
 func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
 	const name = "box"
 	targets := box.Targets{
-		Hidden: map[string]string{"the configuration": c.config.Path, "the state": c.agent.Store.Dir, "the keys of ssh": filepath.Join(c.home, ".ssh")},
+		Hidden: map[string]string{"the configuration": c.config.Path, "the state": c.agent.Store.Dir, "the ssh keys": filepath.Join(c.home, ".ssh")},
 		Marker: filepath.Join(filepath.Dir(c.agent.Turn.Workdir), fmt.Sprintf(".agentstateloop-doctor-%d", os.Getpid())),
-		PID:    outside(os.Getpid()), Local: b.LocalSockets,
+		PID:    visiblePID(os.Getpid()), Local: b.LocalSockets,
 	}
 	if !b.Network {
 		server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -280,30 +280,30 @@ func (c boxCheck) try(ctx context.Context, way box.Way, b box.Box) Finding {
 	if err != nil {
 		return failure(name, "", err)
 	}
-	var out, said bytes.Buffer
-	err = b.Run(ctx, way, box.Program{Argv: []string{b.Self, box.EscapesCommand, string(argument)}, Env: os.Environ(), Stdout: &out, Stderr: &said})
-	var tried []box.Escape
+	var out, stderr bytes.Buffer
+	err = b.Run(ctx, way, box.Program{Argv: []string{b.Self, box.EscapesCommand, string(argument)}, Env: os.Environ(), Stdout: &out, Stderr: &stderr})
+	var attempts []box.Escape
 	if err == nil {
-		err = json.Unmarshal(out.Bytes(), &tried)
+		err = json.Unmarshal(out.Bytes(), &attempts)
 	}
 	if err != nil {
-		return bad(Error, name, "turns that need the box fail in the same way", "the tries to leave the box could not be made: %v %s", err, strings.TrimSpace(said.String()))
+		return bad(Error, name, "turns in the sandbox will fail too", "cannot test the sandbox: %v %s", err, strings.TrimSpace(stderr.String()))
 	}
 	marked := os.Remove(targets.Marker) == nil
-	tried = append(tried, box.Escape{What: "writes next to the working folder", Out: marked})
-	var got []string
-	for _, e := range tried {
+	attempts = append(attempts, box.Escape{What: "writes next to the working folder", Out: marked})
+	var escapes []string
+	for _, e := range attempts {
 		if e.Out {
-			got = append(got, e.What)
+			escapes = append(escapes, e.What)
 		}
 	}
-	slices.Sort(got)
-	if len(got) > 0 {
-		return bad(Error, name, "do not let the agent run here before that is understood; please report it", "a program in the box %s (%d of %d tries)", strings.Join(got, ", "), len(got), len(tried))
+	slices.Sort(escapes)
+	if len(escapes) > 0 {
+		return bad(Error, name, "do not run the agent on this machine until this is understood; please report it", "a program in the sandbox %s (%d of %d escape attempts succeeded)", strings.Join(escapes, ", "), len(escapes), len(attempts))
 	}
 	network := "without network"
 	if b.Network {
 		network = "with this machine's network"
 	}
-	return good(name, "the box holds: %s failed; by %s, %s", fmt.Sprintf("%d of %d tries to leave it", len(tried), len(tried)), way, network)
+	return good(name, "the sandbox (%s, %s) holds: %d of %[3]d escape attempts failed", way, network, len(attempts))
 }

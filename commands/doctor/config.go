@@ -15,7 +15,7 @@ import (
 )
 
 // configHint is the hint for an error in the configuration that has no hint of its own.
-const configHint = "correct this in the configuration; no poll runs until then"
+const configHint = "fix this in the configuration; until then no polls run"
 
 // readConfig reads the configuration into e and wires the parts without errors.
 // It returns a finding for each error.
@@ -58,15 +58,15 @@ func checkConfigFile(path string) Finding {
 	}
 	mode := info.Mode().Perm()
 	if mode&0o022 != 0 {
-		return bad(Error, name, "chmod 600 "+path, "%s is writable by others (mode %04o), and it names programs that you run", path, mode).by(tighten(path))
+		return bad(Error, name, "chmod 600 "+path, "%s is writable by others (mode %04o), who can make it run programs as you", path, mode).fixedBy(makePrivate(path))
 	}
 	dir := filepath.Dir(path)
 	if folder, err := os.Stat(dir); err == nil && folder.Mode().Perm()&0o002 != 0 && folder.Mode()&os.ModeSticky == 0 {
 		return bad(Error, name, "chmod o-w "+dir,
-			"%s is writable by others (mode %04o), who can replace the configuration, which names programs that you run", dir, folder.Mode().Perm()).by(setMode(dir, folder.Mode().Perm()&^0o002))
+			"%s is writable by others (mode %04o), who can replace the configuration and run programs as you", dir, folder.Mode().Perm()).fixedBy(setMode(dir, folder.Mode().Perm()&^0o002))
 	}
 	if mode&0o077 != 0 {
-		return bad(Info, name, "chmod 600 "+path, "%s is readable by others (mode %04o)", path, mode).by(tighten(path))
+		return bad(Info, name, "chmod 600 "+path, "%s is readable by others (mode %04o)", path, mode).fixedBy(makePrivate(path))
 	}
 	return good(name, "%s, mode %04o", path, mode)
 }
@@ -84,10 +84,10 @@ func (c homeCheck) run(context.Context) []Finding {
 	const name = "home"
 	switch {
 	case !c.known:
-		return []Finding{bad(Info, name, `cron runs no jobs for such a user: keep `+"`agentstateloop listen`"+` running, with mode = "none" in [schedule]`,
-			"user %d is not in passwd: ~ is HOME, %s", c.user, c.home)}
+		return []Finding{bad(Info, name, `cron runs no jobs for a user without a passwd entry: keep `+"`agentstateloop listen`"+` running, with mode = "none" in [schedule]`,
+			"user %d is not in passwd: ~ means HOME, %s", c.user, c.home)}
 	case c.note != "":
-		return []Finding{bad(Info, name, "to use other files, name their configuration with --config FILE", "%s", c.note)}
+		return []Finding{bad(Info, name, "to use a configuration elsewhere, name it with --config FILE", "%s", c.note)}
 	}
 	return nil
 }
@@ -107,19 +107,19 @@ func (c environmentCheck) run(context.Context) []Finding {
 	}
 	var found []Finding
 	if shell := filepath.Base(c.loader.Env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
-		found = append(found, bad(Warn, name, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not run our line as sh does", shell))
+		found = append(found, bad(Warn, name, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not run our line like sh", shell))
 	}
 	for _, zone := range []string{"CRON_TZ", "TZ"} {
 		if value := c.loader.Env(zone); value != "" {
 			found = append(found, bad(Warn, name, "move that line below ours",
-				"the crontab sets %s=%s above our line: the alarm line and an interval in hours may fire at an unexpected time", zone, value))
+				"the crontab sets %s=%s above our line: the alarm line and an interval in hours may fire at unexpected times", zone, value))
 		}
 	}
 	if len(found) > 0 {
 		return found
 	}
 	home, _ := c.loader.Home()
-	return []Finding{good(name, "cron jobs get PATH=%s and HOME=%s; ~ in the configuration is %s", c.loader.Env("PATH"), c.loader.Env("HOME"), home)}
+	return []Finding{good(name, "cron jobs get PATH=%s and HOME=%s; ~ in the configuration means %s", c.loader.Env("PATH"), c.loader.Env("HOME"), home)}
 }
 
 // binaryCheck compares the program that the crontab line runs with this one.
@@ -141,13 +141,13 @@ func (c binaryCheck) finding() Finding {
 	const name = "binary"
 	switch {
 	case c.pinned == "" && cron.TemporaryBinary(c.self):
-		return bad(Error, name, "install the program with `go install`, and use that one", "%s is a temporary binary of `go run`: it will be gone when cron runs it", c.self)
+		return bad(Error, name, "install the program with `go install`, and use that binary", "%s is a temporary binary of `go run`: it will be gone when cron runs it", c.self)
 	case c.pinned == "":
 		return good(name, "the crontab line will run %s, version %s", c.self, c.version)
 	case !config.CanRun(c.pinned):
 		return bad(Error, name, "restore it, or run `poll` once with the binary that cron should use", "the crontab line runs %s, which is missing or not executable", c.pinned)
 	case !sameBinary(c.pinned, c.self):
-		return bad(Warn, name, "install this one there, or run `agentstateloop uninstall` and then `agentstateloop init` with the one you want",
+		return bad(Warn, name, "install this binary there, or run `agentstateloop uninstall` and then `agentstateloop init` with the binary that cron should use",
 			"the crontab line runs %s (%s), but this is %s (%s)", c.pinned, versionOf(c.pinned), c.self, c.version)
 	}
 	return good(name, "%s, version %s", c.pinned, c.version)

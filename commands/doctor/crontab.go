@@ -19,36 +19,35 @@ import (
 // Endings of the hints about a crontab that cannot be read or written: another way to poll, and the
 // behavior until then (docs/design.md, "The next poll").
 const (
-	useFixed  = "or set mode = \"fixed\" in [schedule] and have another program run `agentstateloop poll --if-due` each minute"
-	meanwhile = "; until then the line keeps its interval: if that is one minute, polls that are not due stay off the network; " +
-		"if it is longer, one poll keeps running while the agent is engaged"
+	useFixedHint = "or set mode = \"fixed\" in [schedule] and let another program run `agentstateloop poll --if-due` every minute"
+	untilFixed   = "; until then the crontab line keeps its interval (see docs/operating.md)"
 )
 
-// losses compares the table with the backups. It does not restore lines, because a removal may have
-// been intended. It does not show the text of a line, which may contain a password.
-func (c crontabCheck) losses() []Finding {
+// lostLines compares the table with the backups. It does not restore lines, because a removal may
+// have been intended. It does not show the text of a line, which may contain a password.
+func (c crontabCheck) lostLines() []Finding {
 	const name = "crontab"
 	var found []Finding
 	loss, damaged := c.table.Lost(c.text)
 	if n := len(loss.Lines); n > 0 {
-		level, what := Info, "lacks"
+		level, verb := Info, "lacks"
 		if loss.Cut {
-			level, what = Warn, "was cut short: it lacks"
+			level, verb = Warn, "was cut short: it lacks"
 		}
 		found = append(found, bad(level, name,
-			fmt.Sprintf("compare them with `crontab -l | diff - %[1]s`; restore all with `crontab %[1]s`, and then run `agentstateloop poll`; if you removed them yourself, delete that backup", loss.Backup),
-			"the table %s %s (line %s) of its backup %s", what, terminal.Count(n, "line"), ranges(loss.Lines), loss.Backup))
+			fmt.Sprintf("compare with `crontab -l | diff - %[1]s`; restore with `crontab %[1]s`, then run `agentstateloop poll`; if you removed the lines yourself, delete the backup", loss.Backup),
+			"the crontab %s %s (line %s) of its backup %s", verb, terminal.Count(n, "line"), ranges(loss.Lines), loss.Backup))
 	}
 	for _, path := range damaged {
-		found = append(found, bad(Warn, name, "do not restore the table from it; delete it", "the backup %s is not as it was written", path))
+		found = append(found, bad(Warn, name, "delete it; do not restore the crontab from it", "the backup %s is damaged", path))
 	}
 	for _, line := range c.lines {
 		number := cron.CutLine(c.text, line)
 		if line == "" || number == 0 {
 			continue
 		}
-		found = append(found, bad(Error, name, "remove that line with `crontab -e`; the next poll installs a whole one",
-			"line %d of the table is only the beginning of our line, and cron runs what is left of it", number))
+		found = append(found, bad(Error, name, "remove that line with `crontab -e`; the next poll installs a complete one",
+			"line %d of the crontab is only the first part of our line, and cron runs it", number))
 	}
 	return found
 }
@@ -89,11 +88,11 @@ func (c crontabCheck) run(context.Context) []Finding {
 		return []Finding{skip(name, `mode = "none" in [schedule]: another program must run the polls`, "make sure that it does: `agentstateloop status` shows the next poll")}
 	}
 	if c.err != nil {
-		hint := "make sure that `crontab -l` works, " + useFixed
+		hint := "make sure that `crontab -l` works, " + useFixedHint
 		if errors.Is(c.err, cron.ErrNotAllowed) {
-			hint = "ask the administrator to add you to cron.allow, " + useFixed
+			hint = "ask the administrator to add you to cron.allow, " + useFixedHint
 		}
-		return []Finding{failure(name, hint+meanwhile, c.err)}
+		return []Finding{failure(name, hint+untilFixed, c.err)}
 	}
 	found := []Finding{good(name, "readable, %s", terminal.Count(strings.Count(string(c.text), "\n"), "line"))}
 	if c.mode == cycle.ModeFixed {
@@ -102,15 +101,15 @@ func (c crontabCheck) run(context.Context) []Finding {
 	command := cmp.Or(c.table.Command, "crontab")
 	if !strings.Contains(command, "/") && config.InPath(command, cron.JobPath) == "" {
 		found = append(found, bad(Error, name, "set crontab in [schedule] to the program's full path",
-			"%s is not in the PATH of cron jobs, %s: polls cannot write the crontab", command, cron.JobPath))
+			"%s is not in the PATH of cron jobs (%s): polls cannot write the crontab", command, cron.JobPath))
 	}
 	if why := c.table.Obstacle(c.proc); why != "" {
-		found = append(found, bad(Error, name, "run agentstateloop outside that container or systemd unit, "+useFixed+meanwhile,
-			"cannot be written from here: %s", why))
+		found = append(found, bad(Error, name, "run agentstateloop outside that container or systemd unit, "+useFixedHint+untilFixed,
+			"the crontab cannot be written from here: %s", why))
 	}
-	found = append(found, c.losses()...)
+	found = append(found, c.lostLines()...)
 	if c.lastError != "" {
-		found = append(found, bad(Error, name, "fix that, then run `agentstateloop poll`"+meanwhile, "the last poll could not write its line: %s", c.lastError))
+		found = append(found, bad(Error, name, "fix that, then run `agentstateloop poll`"+untilFixed, "the last poll could not write its crontab line: %s", c.lastError))
 	}
 	return found
 }
@@ -129,10 +128,10 @@ func (c daemonCheck) run(context.Context) []Finding {
 	daemon, pid, known := cron.Daemon(c.proc)
 	switch {
 	case !known:
-		return []Finding{bad(Info, name, "make sure that cron is running: `agentstateloop status` reports a missed poll", "cannot see here whether cron is running")}
+		return []Finding{bad(Info, name, "make sure that cron is running: `agentstateloop status` reports a missed poll", "cannot tell whether cron is running")}
 	case daemon == "":
 		return []Finding{bad(Error, name,
-			"start it, for example with `service cron start`; in a container without cron keep `agentstateloop listen` running, with mode = \"none\" in [schedule]",
+			"start it, for example with `service cron start`; in a container without cron, keep `agentstateloop listen` running, with mode = \"none\" in [schedule]",
 			"cron is not running: no polls run")}
 	}
 	return []Finding{good(name, "%s is running, process %d", daemon, pid)}
@@ -165,7 +164,7 @@ func (c lineCheck) install() *repair {
 		s, err := c.agent.Reinstall(ctx)
 		switch {
 		case errors.Is(err, cycle.ErrBusy):
-			return "", errors.New("a poll is running, which installs the line itself")
+			return "", errors.New("a poll is running, and will install the line")
 		case err != nil:
 			return "", err
 		case s.Schedule.Error != "":
@@ -189,23 +188,23 @@ func (c lineCheck) finding() Finding {
 	if c.state.Schedule.Removed && len(ours) == 0 {
 		return bad(Warn, name, "run `agentstateloop init` to install it again", "uninstalled: no polls run")
 	}
-	wanted, alarm, err := c.agent.Job(c.state).Lines()
+	want, alarm, err := c.agent.Job(c.state).Lines()
 	switch {
 	case err != nil:
 		return failure(name, "cron cannot run this line", err)
 	case len(ours) == 0:
-		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).by(c.install())
+		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).fixedBy(c.install())
 	case len(ours) > 1:
-		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).by(c.install())
-	case ours[0] != wanted:
-		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "is %q but should be %q", ours[0], wanted).by(c.install())
-	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), lines(alarm)):
+		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).fixedBy(c.install())
+	case ours[0] != want:
+		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "the line is %q but should be %q", ours[0], want).fixedBy(c.install())
+	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), linesOf(alarm)):
 		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now",
-			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm)).by(c.install())
+			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm)).fixedBy(c.install())
 	case alarm != "":
 		return good(name, "correct, with an alarm line, %d of at most 900 bytes: %s", len(alarm), alarm)
 	}
-	return good(name, "correct, %d of at most 900 bytes: %s", len(wanted), wanted)
+	return good(name, "correct, %d of at most 900 bytes: %s", len(want), want)
 }
 
 // alarmText describes wrong alarm lines.
@@ -215,13 +214,13 @@ func alarmText(found []string, wanted string) string {
 	case len(found) == 0:
 		return fmt.Sprintf("the alarm line is missing: %q", wanted)
 	case wanted == "":
-		return fmt.Sprintf("there is an alarm line that nothing needs: %q", there)
+		return fmt.Sprintf("the alarm line is not needed: %q", there)
 	}
 	return fmt.Sprintf("the alarm line is %q but should be %q", there, wanted)
 }
 
-// lines returns a slice of the wanted line, or nil if it is "".
-func lines(wanted string) []string {
+// linesOf returns a slice of the wanted line, or nil if it is "".
+func linesOf(wanted string) []string {
 	if wanted == "" {
 		return nil
 	}
@@ -237,10 +236,10 @@ func (c lineCheck) findUserLine() Finding {
 			continue
 		}
 		if !strings.Contains(line, "--if-due") {
-			return bad(Warn, name, "add --if-due to it", "yours polls each time it fires, whether a poll is due or not: %s", line)
+			return bad(Warn, name, "add --if-due to it", "your own line polls every time, even if no poll is due: %s", line)
 		}
 		return good(name, "your own line: %s", line)
 	}
-	return bad(Warn, name, "* * * * * '"+c.agent.Schedule.Binary+"' --config '"+c.agent.Config+"' poll --if-due --quiet",
-		`mode = "fixed" in [schedule], but your crontab has no line that polls with this configuration`)
+	return bad(Warn, name, "add this line: * * * * * '"+c.agent.Schedule.Binary+"' --config '"+c.agent.Config+"' poll --if-due --quiet",
+		`mode = "fixed" in [schedule], but no line of your crontab polls with this configuration`)
 }

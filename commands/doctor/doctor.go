@@ -39,9 +39,9 @@ const checkTimeout = 40 * time.Second
 // "none" in [schedule] it sees the environment of this process.
 func Examine(ctx context.Context, s Subject) []Finding {
 	e, found := s.examine(ctx)
-	mendable := e.foreign() == nil
+	fixable := e.checkOwner() == nil
 	for i, f := range found {
-		if f.fix != nil && mendable {
+		if f.fix != nil && fixable {
 			found[i].Hint = strings.TrimPrefix(f.Hint+"; "+fixHint, "; ")
 		}
 		found[i].Text, found[i].Hint = plain.Line(found[i].Text), plain.Line(found[i].Hint)

@@ -29,11 +29,11 @@ func (c filesCheck) run(context.Context) []Finding {
 	case err != nil:
 		return []Finding{failure(name, "see docs/files.md", err)}
 	case len(damaged) == 0:
-		return []Finding{good(name, "%s of messages and mails, as they were kept", terminal.Count(n, "file"))}
+		return []Finding{good(name, "%s of messages and mails, all intact", terminal.Count(n, "file"))}
 	}
 	var found []Finding
 	for _, e := range damaged[:min(len(damaged), maxBreaks)] {
-		found = append(found, bad(Error, name, "when it is needed, a poll makes or fetches it again, or tells you; check the disk if it was not you", "%v", e))
+		found = append(found, bad(Error, name, "a poll recreates or fetches it again when needed, or reports the loss; if you did not change it, check the disk", "%v", e))
 	}
 	if more := len(damaged) - len(found); more > 0 {
 		found = append(found, bad(Error, name, "", "%s more", terminal.Count(more, "file")))
@@ -67,7 +67,7 @@ func checkType(dir, kind string) []Finding {
 	case "vfat", "msdos", "exfat":
 		return []Finding{bad(Error, "state", "set state_dir in [agent] to a folder on a local disk of Linux or macOS", "%s is on %s, which has no hard links", dir, kind)}
 	case "nfs", "smb", "cifs", "smb2", "smbfs", "webdav", "afpfs":
-		return []Finding{bad(Warn, "state", "set state_dir in [agent] to a folder on a local disk", "%s is on %s, where locks may not work", dir, kind)}
+		return []Finding{bad(Warn, "state", "set state_dir in [agent] to a folder on a local disk", "%s is on %s, where file locks may not work", dir, kind)}
 	}
 	return nil
 }
@@ -81,10 +81,10 @@ func checkSpace(stat *unix.Statfs_t) []Finding {
 		if free < noSpace {
 			level = Error
 		}
-		found = append(found, bad(level, "state", "free some space: a poll that cannot write accepts no mail", "its file system has only %d MiB free", free>>20))
+		found = append(found, bad(level, "state", "free disk space: a poll that cannot write accepts no mail", "the file system of the state directory has only %d MiB free", free>>20))
 	}
 	if stat.Files > 0 && stat.Ffree < fewFiles {
-		found = append(found, bad(Error, "state", "remove small files: the file system is running out of inodes", "its file system has room for only %d more files", stat.Ffree))
+		found = append(found, bad(Error, "state", "remove small files: the file system is running out of inodes", "the file system of the state directory has room for only %d more files", stat.Ffree))
 	}
 	return found
 }
@@ -106,7 +106,7 @@ func (c stateDirCheck) run(context.Context) []Finding {
 		return c.beforeFirstPoll()
 	}
 	if err != nil {
-		return []Finding{failure(name, "make its folder yours, or set state_dir in [agent]", err)}
+		return []Finding{failure(name, "make its folder accessible, or set state_dir in [agent]", err)}
 	}
 	if !info.IsDir() {
 		return []Finding{bad(Error, name, "move the file away, or set state_dir in [agent]", "%s is not a folder", c.dir)}
@@ -115,7 +115,7 @@ func (c stateDirCheck) run(context.Context) []Finding {
 	if c.err != nil {
 		found = append(found, failure(name, stateHint(c.err), c.err))
 	}
-	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkNudges(), c.checkObstacles(), c.checkSetAside(), c.checkIDKey(), checkFileSystem(c.dir))
+	found = slices.Concat(found, c.checkMode(info.Mode().Perm()), c.checkAccess(), c.checkNudges(), c.checkObstacles(), c.checkSetAsideFiles(), c.checkIDKey(), checkFileSystem(c.dir))
 	if len(found) == 0 {
 		found = append(found, good(name, "%s, mode 0700, writable, with free space, hard links and locks", c.dir))
 	}
@@ -131,18 +131,18 @@ func (c stateDirCheck) checkMode(mode os.FileMode) []Finding {
 	if mode&0o077 != 0 {
 		level = Warn
 	}
-	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it holds your mail", c.dir, mode).by(setMode(c.dir, 0o700))}
+	return []Finding{bad(level, "state", "chmod 700 "+c.dir, "%s has mode %04o, but it contains your mail", c.dir, mode).fixedBy(setMode(c.dir, 0o700))}
 }
 
 // checkAccess checks that the directory and its files belong to the user and that the directory is
 // writable.
 func (c stateDirCheck) checkAccess() []Finding {
-	if file, owner := foreignFile(c.dir); file != "" {
+	if file, owner := fileOfAnotherUser(c.dir); file != "" {
 		return []Finding{bad(Error, "state", "sudo chown -R $(id -un) "+c.dir,
 			"%s belongs to user %d, not to you: did a poll run under sudo?", file, owner)}
 	}
 	if err := unix.Access(c.dir, unix.W_OK|unix.X_OK); err != nil {
-		return []Finding{bad(Error, "state", "make it yours, on a file system that is mounted read-write", "%s is not writable: %v", c.dir, err)}
+		return []Finding{bad(Error, "state", "make it writable; it must be yours, on a file system mounted read-write", "%s is not writable: %v", c.dir, err)}
 	}
 	return nil
 }
@@ -151,23 +151,23 @@ func (c stateDirCheck) checkAccess() []Finding {
 func (c stateDirCheck) checkObstacles() []Finding {
 	var found []Finding
 	for _, err := range c.store.Obstacles(c.state) {
-		hint := "move away what is there; the next poll makes what it needs (see docs/files.md)"
+		hint := "move it away; the next poll creates a new one (see docs/files.md)"
 		if errors.Is(err, fs.ErrPermission) {
-			hint = "give your user back the right to read and write it (chmod u+rw; u+rwx for a folder)"
+			hint = "make it readable and writable for you (chmod u+rw; u+rwx for a folder)"
 		}
-		found = append(found, bad(Error, "state", hint, "%v", err).by(giveBack(err)))
+		found = append(found, bad(Error, "state", hint, "%v", err).fixedBy(restoreAccess(err)))
 	}
 	return found
 }
 
-// giveBack returns the repair that restores our access to a file or folder of ours, or nil for any
-// other obstacle.
-func giveBack(err error) *repair {
+// restoreAccess returns the repair that restores our access to a file or folder of ours, or nil for
+// any other obstacle.
+func restoreAccess(err error) *repair {
 	obstacle, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
-	info, ok := ours(obstacle.Path)
+	info, ok := ownFile(obstacle.Path)
 	switch {
 	case !ok:
 		return nil
@@ -183,24 +183,24 @@ func (c stateDirCheck) checkNudges() []Finding {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return []Finding{bad(Info, "state", "the next poll makes it", "%s is missing: programs cannot leave a nudge there", path).by(makeFolder(path))}
+	return []Finding{bad(Info, "state", "the next poll creates it", "%s is missing: programs cannot leave a nudge there", path).fixedBy(makeFolder(path))}
 }
 
-// asides are patterns for the names of files and folders that were set aside.
-var asides = []struct{ pattern, what string }{
-	{"*.folder-*", "a folder in the place of a file"},
-	{"history-*.jsonl.wrong-*", "something in the place of a file of the history"},
-	{"message-id.key.damaged-*", "an unusable key of our Message-IDs"},
-	{"state.json.corrupt-*", "an unusable state"},
+// setAsideFiles are patterns for the names of files and folders that were set aside.
+var setAsideFiles = []struct{ pattern, what string }{
+	{"*.folder-*", "a folder in place of a file"},
+	{"history-*.jsonl.wrong-*", "an unusable history file"},
+	{"message-id.key.damaged-*", "an unusable Message-ID key"},
+	{"state.json.corrupt-*", "an unusable state file"},
 }
 
-// checkSetAside looks for files and folders that were set aside.
-func (c stateDirCheck) checkSetAside() []Finding {
+// checkSetAsideFiles looks for files and folders that were set aside.
+func (c stateDirCheck) checkSetAsideFiles() []Finding {
 	var found []Finding
-	for _, a := range asides {
+	for _, a := range setAsideFiles {
 		aside, _ := filepath.Glob(filepath.Join(config.QuoteGlob(c.dir), a.pattern))
 		if len(aside) > 0 {
-			found = append(found, bad(Info, "state", "remove it after you have looked at it; see docs/files.md",
+			found = append(found, bad(Info, "state", "inspect it, then remove it; see docs/files.md",
 				"%s was set aside as %s", a.what, filepath.Base(aside[len(aside)-1])))
 		}
 	}
@@ -219,12 +219,12 @@ func (c stateDirCheck) beforeFirstPoll() []Finding {
 	if err := unix.Access(parent, unix.W_OK|unix.X_OK); err != nil {
 		return []Finding{bad(Error, "state", "create it yourself, or set state_dir in [agent]", "%s does not exist and cannot be created in %s: %v", c.dir, parent, err)}
 	}
-	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir).by(makeFolder(c.dir))}, checkFileSystem(parent)...)
+	return append([]Finding{bad(Info, "state", "`agentstateloop poll` creates it", "%s does not exist yet", c.dir).fixedBy(makeFolder(c.dir))}, checkFileSystem(parent)...)
 }
 
-// foreignFile returns a file in dir, or dir itself, that belongs to another user. file is "" if all
-// files belong to the user.
-func foreignFile(dir string) (file string, owner uint32) {
+// fileOfAnotherUser returns a file in dir, or dir itself, that belongs to another user. file is ""
+// if all files belong to the user.
+func fileOfAnotherUser(dir string) (file string, owner uint32) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return "", 0

@@ -32,8 +32,8 @@ type Finding struct {
 	fix *repair // nil if the problem does not have exactly one right answer, or the answer is not ours to give
 }
 
-// by returns the finding with its repair, which may be nil.
-func (f Finding) by(r *repair) Finding {
+// fixedBy returns the finding with its repair, which may be nil.
+func (f Finding) fixedBy(r *repair) Finding {
 	f.fix = r
 	return f
 }
@@ -112,23 +112,23 @@ func Print(out *terminal.Output, found []Finding, shown []Level) error {
 		return names
 	}
 	if names := hidden(OK); len(names) > 0 {
-		out.Printf("%s well: %s\n", are(len(names)), strings.Join(names, ", "))
+		out.Printf("%s ok: %s\n", checksAre(len(names)), strings.Join(names, ", "))
 	}
 	rest := ""
 	if names := hidden(Info); len(names) > 0 {
-		rest += fmt.Sprintf("%s worth a look: %s; ", are(len(names)), strings.Join(names, ", "))
+		rest += fmt.Sprintf("%s worth a look: %s; ", checksAre(len(names)), strings.Join(names, ", "))
 	}
 	if names := hidden(Skipped); len(names) > 0 {
-		rest += fmt.Sprintf("%s skipped: %s; ", are(len(names)), strings.Join(names, ", "))
+		rest += fmt.Sprintf("%s skipped: %s; ", checksAre(len(names)), strings.Join(names, ", "))
 	}
 	if rest != "" {
-		out.Printf("%s`%s doctor --all` says why\n", rest, terminal.Program)
+		out.Printf("%s`%s doctor --all` shows the details\n", rest, terminal.Program)
 	}
 	return nil
 }
 
-// are returns "1 check is" or "2 checks are".
-func are(n int) string {
+// checksAre returns "1 check is" or "2 checks are".
+func checksAre(n int) string {
 	if n == 1 {
 		return "1 check is"
 	}

@@ -36,7 +36,7 @@ const fixHint = "`" + terminal.Program + " doctor --fix` does that"
 func Fix(ctx context.Context, s Subject) ([]Finding, error) {
 	s.Network = false // network problems cannot be repaired from here
 	e, found := s.examine(ctx)
-	if err := e.foreign(); err != nil {
+	if err := e.checkOwner(); err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(order(a), order(b)) })
@@ -67,12 +67,12 @@ func order(f Finding) int {
 	return 0
 }
 
-// foreign returns an error if the agent belongs to another user than the one who runs doctor. A
+// checkOwner returns an error if the agent belongs to another user than the one who runs doctor. A
 // configuration owned by root may configure an agent of ours.
-func (e *examination) foreign() error {
+func (e *examination) checkOwner() error {
 	path, owner := "", uint32(0)
 	if e.agent != nil {
-		path, owner = foreignFile(e.agent.Store.Dir)
+		path, owner = fileOfAnotherUser(e.agent.Store.Dir)
 	}
 	if path == "" {
 		if uid, err := ownerOf(e.Path); err == nil && int(uid) != os.Geteuid() && uid != 0 {
@@ -82,13 +82,13 @@ func (e *examination) foreign() error {
 	if path == "" {
 		return nil
 	}
-	hint := "run it as the user of the agent"
+	hint := "run it as the agent's user"
 	who := strconv.Itoa(int(owner))
 	if u, err := user.LookupId(who); err == nil {
 		who = u.Username
 	}
 	if owner != 0 {
-		hint = fmt.Sprintf("run it as the user of the agent: `sudo -u %s %s --config %s doctor --fix`", who, terminal.Program, e.Path)
+		hint = fmt.Sprintf("run it as the agent's user: `sudo -u %s %s --config %s doctor --fix`", who, terminal.Program, e.Path)
 	} else if e.agent != nil {
 		hint = "if a poll ran under sudo, give the files back first: `sudo chown -R $(id -un) " + e.agent.Store.Dir + "`"
 	}
@@ -103,14 +103,14 @@ func ownerOf(path string) (uint32, error) {
 	}
 	sys, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return 0, errors.New("its owner is not known")
+		return 0, errors.New("its owner is unknown")
 	}
 	return sys.Uid, nil
 }
 
-// ours returns the file information of a file or a folder that belongs to us and is not a link. ok
-// is false for anything else.
-func ours(path string) (info fs.FileInfo, ok bool) {
+// ownFile returns the file information of a file or a folder that belongs to us and is not a link.
+// ok is false for anything else.
+func ownFile(path string) (info fs.FileInfo, ok bool) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return nil, false
@@ -122,7 +122,7 @@ func ours(path string) (info fs.FileInfo, ok bool) {
 // setMode returns the repair that sets the mode of a file or a folder of ours, or nil if it is not
 // ours or already has that mode.
 func setMode(path string, mode os.FileMode) *repair {
-	if info, ok := ours(path); !ok || info.Mode().Perm() == mode {
+	if info, ok := ownFile(path); !ok || info.Mode().Perm() == mode {
 		return nil
 	}
 	return &repair{do: func(context.Context) (string, error) {
@@ -130,10 +130,10 @@ func setMode(path string, mode os.FileMode) *repair {
 	}}
 }
 
-// tighten returns the repair that makes a secret file of ours readable only for us, or nil if it
-// already is or the file is not ours.
-func tighten(path string) *repair {
-	if info, ok := ours(path); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
+// makePrivate returns the repair that makes a secret file of ours readable only for us, or nil if
+// it already is or the file is not ours.
+func makePrivate(path string) *repair {
+	if info, ok := ownFile(path); !ok || !info.Mode().IsRegular() || info.Mode().Perm()&0o077 == 0 {
 		return nil
 	}
 	return setMode(path, 0o600)
@@ -156,7 +156,7 @@ func chmod(path string, mode os.FileMode) error {
 		return pathError("stat", path, err)
 	}
 	if int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to another user by now", path)
+		return fmt.Errorf("%s now belongs to another user", path)
 	}
 	return pathError("chmod", path, unix.Fchmod(fd, uint32(mode)))
 }
@@ -181,10 +181,10 @@ func makeFolder(path string) *repair {
 		}
 		parent = filepath.Dir(parent)
 	}
-	if _, ok := ours(parent); !ok {
+	if _, ok := ownFile(parent); !ok {
 		return nil
 	}
 	return &repair{do: func(context.Context) (string, error) {
-		return "made the folder " + path, osfile.MkdirAll(path)
+		return "created the folder " + path, osfile.MkdirAll(path)
 	}}
 }

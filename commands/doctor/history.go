@@ -36,13 +36,13 @@ func auditFindings(a store.Audit) []Finding {
 	const name = "history"
 	switch {
 	case len(a.Breaks) == 0 && a.Lines == 0:
-		return []Finding{bad(Info, name, "", "its chain begins with the next line")}
+		return []Finding{bad(Info, name, "", "its hash chain starts with the next line")}
 	case len(a.Breaks) == 0:
-		return []Finding{good(name, "%s, unchanged since the chain began; head %v", terminal.Count(a.Lines, "line"), a.Head)}
+		return []Finding{good(name, "%s, unchanged since the chain started; head %v", terminal.Count(a.Lines, "line"), a.Head)}
 	}
 	var found []Finding
 	for _, b := range a.Breaks[:min(len(a.Breaks), maxBreaks)] {
-		found = append(found, bad(Error, name, "if nobody who may has edited it, do not trust what the agent did after the last mail that `agentstateloop history --verify MAIL` accepts", "%v", b))
+		found = append(found, bad(Error, name, "unless you edited it yourself, do not trust the agent's actions after the last mail that `agentstateloop history --verify MAIL` accepts", "%v", b))
 	}
 	if more := len(a.Breaks) - len(found); more > 0 {
 		found = append(found, bad(Error, name, "", "%s more", terminal.Count(more, "place")))
@@ -58,23 +58,23 @@ const lossMatters = 14 * 24 * time.Hour
 func (c stateDirCheck) checkIDKey() []Finding {
 	const name = "state"
 	path := c.store.Path(store.IDKeyFile)
-	answers := fmt.Sprintf("an answer to an earlier mail needs @%s in its subject, or the agent's address in To", c.handle)
+	answers := fmt.Sprintf("replies to earlier mails need @%s in the subject, or the agent's address in To", c.handle)
 	key, err := c.store.ReadIDKey()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && (c.err != nil || !c.state.IDsKeyed):
 		return nil // the next poll creates the first key
 	case errors.Is(err, fs.ErrNotExist):
-		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which else makes another: then "+answers, "%s is missing", path)}
+		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which otherwise creates a new one; then "+answers, "%s is missing", path)}
 	case err != nil:
-		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which else sets it aside: then "+answers, "%v", err)}
+		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which otherwise sets it aside; then "+answers, "%v", err)}
 	}
 	var found []Finding
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
-		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it is a secret", path, info.Mode().Perm()).by(tighten(path)))
+		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it contains a secret", path, info.Mode().Perm()).fixedBy(makePrivate(path)))
 	}
 	lost := key.Cause == store.KeyLost || key.Cause == store.KeyDamaged
 	if lost && c.now().Sub(key.Made) < lossMatters {
-		found = append(found, bad(Info, name, "", "%s was %s and was made again on %s: %s",
+		found = append(found, bad(Info, name, "", "%s was %s, and a new one was created on %s: %s",
 			store.IDKeyFile, key.Cause, key.Made.Local().Format(time.DateOnly), answers))
 	}
 	return found
@@ -124,13 +124,13 @@ func (c secretsCheck) run(ctx context.Context) []Finding {
 
 func (c secretsCheck) finding(ctx context.Context, name string, s config.Source) Finding {
 	if len(s.Command) > 0 && !strings.Contains(s.Command[0], "/") && config.InPath(s.Command[0], c.path) == "" {
-		return bad(Error, name, "use the program's full path", "%s is not in the PATH of cron jobs, %s", s.Command[0], c.path)
+		return bad(Error, name, "use the program's full path", "%s is not in the PATH of cron jobs (%s)", s.Command[0], c.path)
 	}
 	_, err := c.loader.Secret(c.config, s)(ctx)
 	if err == nil {
 		return good(name, "read from %s", c.place(s))
 	}
-	hint := "correct it; each poll reads it again"
+	hint := "fix it; the next poll reads it again"
 	switch {
 	case s.Env != "":
 		hint = "use a file or a command instead, or set the variable in the crontab"
@@ -139,12 +139,12 @@ func (c secretsCheck) finding(ctx context.Context, name string, s config.Source)
 	case s.File != "" && errors.Is(err, os.ErrNotExist):
 		hint = fmt.Sprintf("run `(umask 077 && cat > %s)`, paste the secret, then press Enter and Ctrl-D", c.config.Resolve(s.File))
 	case s.File != "":
-		hint = "it must be your own file, with mode 0600 and one line of text"
+		hint = "it must be a file of yours, with mode 0600 and one line of text"
 	}
 	if s.File == "" {
 		return failure(name, hint, err)
 	}
-	return failure(name, hint, err).by(tighten(c.config.Resolve(s.File)))
+	return failure(name, hint, err).fixedBy(makePrivate(c.config.Resolve(s.File)))
 }
 
 // place returns where a secret was found, for display.

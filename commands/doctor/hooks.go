@@ -27,17 +27,17 @@ func (c hooksCheck) run(ctx context.Context) []Finding {
 		if f := c.state.FailingHooks[h.Name]; f.Fails() {
 			hint, lost := "run `"+terminal.Program+" hook test "+h.Name+"`", ""
 			if f.Lost > 0 {
-				lost = fmt.Sprintf(", and %s lost", terminal.Count(f.Lost, "event"))
-				hint += fmt.Sprintf("; what is lost is not sent again: `%s events --since %d` shows it", terminal.Program, f.After)
+				lost = fmt.Sprintf(", %s lost", terminal.Count(f.Lost, "event"))
+				hint += fmt.Sprintf("; lost events are not sent again: `%s events --since %d` shows them", terminal.Program, f.After)
 			}
-			found = append(found, bad(Warn, name, hint, "it fails since %s%s: %s", f.Since.UTC().Format("2006-01-02 15:04Z"), lost, f.Reason))
+			found = append(found, bad(Warn, name, hint, "failing since %s%s: %s", f.Since.UTC().Format("2006-01-02 15:04Z"), lost, f.Reason))
 		}
 		if p := h.Program; p != nil {
 			if !config.CanRun(p.Command[0]) {
-				found = append(found, bad(Error, name, "correct command; a name without a slash is looked for in the PATH of env in [turn]", "%s is not an executable file", p.Command[0]))
+				found = append(found, bad(Error, name, "fix command; a name without a slash is looked up in the PATH of env in [turn]", "%s is not an executable file", p.Command[0]))
 				continue
 			}
-			found = append(found, good(name, "%s is executable; it hears %s", p.Command[0], strings.Join(h.On, ", ")))
+			found = append(found, good(name, "%s is executable; it receives %s", p.Command[0], strings.Join(h.On, ", ")))
 			continue
 		}
 		found = append(found, c.address(ctx, name, h.Address.Token, h.Address.Secret)...)
@@ -53,14 +53,14 @@ func (c hooksCheck) address(ctx context.Context, name string, secrets ...func(co
 			continue
 		}
 		if _, err := secret(ctx); err != nil {
-			return []Finding{failure(name, "it must be your own file, with mode 0600 and one line of text", err)}
+			return []Finding{failure(name, "it must be a file of yours, with mode 0600 and one line of text", err)}
 		}
 		read++
 	}
 	if read == 0 {
-		return []Finding{good(name, "has an address, and needs no secret")}
+		return []Finding{good(name, "has a url, and needs no secret")}
 	}
-	return []Finding{good(name, "has an address, and its secrets are readable")}
+	return []Finding{good(name, "has a url, and its secrets are readable")}
 }
 
 // promptCheck renders the prompt of the next message, or of an example, with the user's templates.
@@ -91,7 +91,7 @@ func (c promptCheck) run(context.Context) []Finding {
 	}
 	var found []Finding
 	for _, fault := range faults {
-		found = append(found, bad(Warn, name, "correct the template; `agentstateloop prompt --list` shows which are used", "%s", fault))
+		found = append(found, bad(Warn, name, "fix the template; `agentstateloop prompt --list` shows the templates in use", "%s", fault))
 	}
 	return found
 }
@@ -109,24 +109,24 @@ func (c promptsCheck) run(context.Context) []Finding {
 		name := "prompt." + p.Name
 		for _, row := range c.state.Prompts {
 			if row.Name == p.Name && row.Fails != "" {
-				found = append(found, bad(Warn, name, "`"+terminal.Program+" prompt run "+p.Name+"` runs it now, without its if", "it fails since %s: %s", row.Since.UTC().Format("2006-01-02 15:04Z"), row.Fails))
+				found = append(found, bad(Warn, name, "`"+terminal.Program+" prompt run "+p.Name+"` runs it now, and ignores if", "failing since %s: %s", row.Since.UTC().Format("2006-01-02 15:04Z"), row.Fails))
 			}
 		}
 		if _, err := p.Words(); err != nil {
-			found = append(found, bad(Error, name, "a text file of at most 64 KiB; a relative path is looked for next to agent.toml", "%v", err))
+			found = append(found, bad(Error, name, "use a text file of at most 64 KiB; a relative path starts at the folder of agent.toml", "%v", err))
 			continue
 		}
 		if p.If != nil && !config.CanRun(p.If.Command[0]) {
-			found = append(found, bad(Error, name, "correct if; a name without a slash is looked for in the PATH of env in [turn]", "%s is not an executable file", p.If.Command[0]))
+			found = append(found, bad(Error, name, "fix if; a name without a slash is looked up in the PATH of env in [turn]", "%s is not an executable file", p.If.Command[0]))
 			continue
 		}
 		policy := c.agent.Policy.Prompts[i]
 		next := policy.Next(c.now, c.agent.Policy.Location)
 		if next.IsZero() {
-			found = append(found, bad(Error, name, "correct at", "%q does not come within twelve years", policy.At))
+			found = append(found, bad(Error, name, "fix at", "%q does not occur within twelve years", policy.At))
 			continue
 		}
-		found = append(found, good(name, "%q is next at %s", policy.At, next.Format("2006-01-02 15:04 MST")))
+		found = append(found, good(name, "%q runs next at %s", policy.At, next.Format("2006-01-02 15:04 MST")))
 	}
 	return found
 }

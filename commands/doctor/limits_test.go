@@ -26,8 +26,8 @@ type checkFunc func(context.Context) []Finding
 
 func (f checkFunc) run(ctx context.Context) []Finding { return f(ctx) }
 
-// lasts reports whether a context that limited makes lives for a time.
-func lasts(limited func(context.Context) (context.Context, context.CancelFunc)) func(*testing.T, time.Duration) bool {
+// hasTimeout reports whether a context that limited makes lives for a time.
+func hasTimeout(limited func(context.Context) (context.Context, context.CancelFunc)) func(*testing.T, time.Duration) bool {
 	return func(t *testing.T, d time.Duration) (lives bool) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := limited(context.Background())
@@ -50,9 +50,9 @@ func TestLimits(t *testing.T) {
 	clock := func() time.Time { return now }
 	limittest.Run(t, []limittest.Limit{
 		// Times of the checks.
-		limittest.Duration("boxTimeout", 30*time.Second, 2, lasts(forBox)),
-		limittest.Duration("versionTimeout", 20*time.Second, 2, lasts(forVersion)),
-		limittest.Duration("acpTimeout", 45*time.Second, 2, lasts(forACP)),
+		limittest.Duration("boxTimeout", 30*time.Second, 2, hasTimeout(forBox)),
+		limittest.Duration("versionTimeout", 20*time.Second, 2, hasTimeout(forVersion)),
+		limittest.Duration("acpTimeout", 45*time.Second, 2, hasTimeout(forACP)),
 		limittest.Duration("checkTimeout", 40*time.Second, 2, func(t *testing.T, d time.Duration) (lives bool) {
 			synctest.Test(t, func(t *testing.T) {
 				runCheck(t.Context(), checkFunc(func(ctx context.Context) []Finding {
@@ -68,7 +68,7 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("maxSkew", 5*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
 			return levels(clockCheck{lastStep: now.Add(d), now: clock}.run(t.Context())) == "ok"
 		}),
-		limittest.Duration("lateness", 2*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
+		limittest.Duration("latePoll", 2*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
 			s := state.New("a", "seed")
 			s.NextDue = now.Add(-d)
 			return pollsCheck{config: new(config.Config), state: s, now: clock}.polls(now).Level == OK
@@ -90,7 +90,7 @@ func TestLimits(t *testing.T) {
 		{Const: "littleSpace", Max: 200<<20 - 1, Within: func(t *testing.T, n int64) bool { return space(n, plenty) == "warn" }},
 		{Const: "noSpace", Max: 10<<20 - 1, Within: func(t *testing.T, n int64) bool { return space(n, plenty) == "error" }},
 		{Const: "fewFiles", Max: 99, Within: func(t *testing.T, n int64) bool { return space(plenty, n) == "error" }},
-		{Const: "lowestOutside", Max: 63, Within: func(t *testing.T, n int64) bool { return outside(int(n)) == 0 }},
+		{Const: "lowestOutside", Max: 63, Within: func(t *testing.T, n int64) bool { return visiblePID(int(n)) == 0 }},
 		{Const: "least", Max: 2, Within: func(t *testing.T, n int64) bool { // too few to suggest a name
 			_, all := onlyStamp(strings.Split(strings.TrimSuffix(strings.Repeat("mx.example.org ", int(n)), " "), " "))
 			return !all

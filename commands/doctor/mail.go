@@ -58,10 +58,10 @@ func mailFailure(name string, c *config.Config, err error) Finding {
 		return skip(name, "the secret could not be read", hint)
 	}
 	if _, ok := state.CredentialFailure(err); ok {
-		return failure(name, "the server denies the login: "+c.LoginHint("mail."+name), err)
+		return failure(name, "the server denied the login: "+c.LoginHint("mail."+name), err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsNotFound {
-		return failure(name, "the DNS does not answer: check the network and the name server in /etc/resolv.conf", err)
+		return failure(name, "DNS does not answer: check the network and the name server in /etc/resolv.conf", err)
 	}
 	return failure(name, "check host and tls in [mail."+name+"], and the network", err)
 }
@@ -75,7 +75,7 @@ func capabilities(caps []string) string {
 		}
 	}
 	if len(has) == 0 {
-		return "supports no extension that we use"
+		return "supports none of the extensions we use"
 	}
 	return "supports " + strings.Join(has, ", ")
 }
@@ -111,8 +111,8 @@ var ownCopies = []string{
 	"gmail.com", "googlemail.com", "office365.com", "outlook.com", "hotmail.com", "live.com", "yahoo.com", "aol.com", "zoho.com", "zoho.eu", "protonmail.com", "proton.me",
 }
 
-// makesCopies returns the name of the server if it saves copies itself, or "".
-func makesCopies(smtp string) string {
+// keepsCopies returns the name of the server if it saves copies itself, or "".
+func keepsCopies(smtp string) string {
 	host, _, err := net.SplitHostPort(smtp)
 	if err != nil {
 		host = smtp
@@ -128,9 +128,9 @@ func makesCopies(smtp string) string {
 
 func (c sentCheck) run(ctx context.Context) []Finding {
 	const name = "sent"
-	itself := makesCopies(c.mail.SMTP.Addr)
-	if c.folder == "" && itself != "" {
-		return []Finding{good(name, "%s keeps copies of what it sends", itself)}
+	host := keepsCopies(c.mail.SMTP.Addr)
+	if c.folder == "" && host != "" {
+		return []Finding{good(name, "%s keeps copies of sent mail", host)}
 	}
 	marked, there, err := c.mail.Mailbox.SentFolders(ctx, c.folder)
 	switch {
@@ -141,15 +141,15 @@ func (c sentCheck) run(ctx context.Context) []Finding {
 		if len(marked) > 0 {
 			folder = marked[0]
 		}
-		return []Finding{good(name, "the mailbox keeps no copies of what the agent sends: sent = %q in [replies] would", folder)}
+		return []Finding{good(name, "no copies of sent mail are kept; sent = %q in [replies] would keep them", folder)}
 	case !there:
-		hint := "make the folder in your mail program, or name another one in [replies] sent"
+		hint := "create the folder in your mail program, or set sent in [replies] to another folder"
 		if len(marked) > 0 {
-			hint = `set sent = "` + marked[0] + `" in [replies]: the server says that it is for sent mail`
+			hint = `set sent = "` + marked[0] + `" in [replies], the server's own folder for sent mail`
 		}
-		return []Finding{bad(Warn, name, hint, "the mailbox has no folder %q, so no copy of a mail can be made", c.folder)}
-	case itself != "":
-		return []Finding{bad(Info, name, "you may leave out sent in [replies]: no mail is copied twice", "%s keeps copies of what it sends itself", itself)}
+		return []Finding{bad(Warn, name, hint, "the mailbox has no folder %q, so sent mail cannot be copied", c.folder)}
+	case host != "":
+		return []Finding{bad(Info, name, "you can remove sent from [replies]; no mail is copied twice", "%s itself keeps copies of sent mail", host)}
 	}
 	return []Finding{good(name, "copies of sent mail go to %q", c.folder)}
 }
@@ -168,8 +168,8 @@ func (c heartbeatCheck) run(ctx context.Context) []Finding {
 		if s.Heartbeat != "" || s.HeartbeatSource().CountSet() > 0 || s.HeartbeatInsecure {
 			return []Finding{skip(name, "its address has an error; see config", "")}
 		}
-		return []Finding{bad(Info, name, "set heartbeat_file in [schedule]: each poll then asks a monitor, such as healthchecks.io or Uptime Kuma, which tells you when they end or fail",
-			"nobody notices when this machine is dead, or cron is: no mail says so")}
+		return []Finding{bad(Info, name, "set heartbeat_file in [schedule]: each poll then calls a monitor, such as healthchecks.io or Uptime Kuma, which alerts you when polls stop or fail",
+			"no monitor: if this machine or cron stops, no mail tells you")}
 	}
 	if !c.network {
 		return []Finding{skip(name, "needs the network", "run doctor without --no-network")}
@@ -179,11 +179,11 @@ func (c heartbeatCheck) run(ctx context.Context) []Finding {
 		err = call.Send(ctx, "")
 	}
 	if err != nil {
-		hint := "open the monitor's own page and compare its address with yours; polls go on without it"
+		hint := "compare your address with the one on the monitor's page; polls work without it"
 		if own := config.HeartbeatHint(err); own != config.HeartbeatHint(nil) {
 			hint = own
 		}
 		return []Finding{failure(name, hint, err)}
 	}
-	return []Finding{good(name, "the monitor took a request: all is well")}
+	return []Finding{good(name, "the monitor accepted a request")}
 }

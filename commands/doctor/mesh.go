@@ -43,7 +43,7 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 	found := []Finding{good(name, "%s answers: %s online, %s waiting", carrier.Address(), terminal.Count(status.Online, "agent"), terminal.Count(status.Waiting, "message"))}
 	found = append(found, c.haltAndClock(status.Halted, status.Date)...)
 	found = append(found, c.token(ctx))
-	found = append(found, c.notTaken()...)
+	found = append(found, c.unconfirmed()...)
 	return append(found, c.peers(ctx)...)
 }
 
@@ -51,7 +51,7 @@ func (c meshCheck) run(ctx context.Context) []Finding {
 // of the mesh. date is zero if the time of the mesh is unknown.
 func (c meshCheck) haltAndClock(halted bool, date time.Time) (found []Finding) {
 	if halted {
-		found = append(found, bad(Warn, "mesh", "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: none of its agents runs a turn"))
+		found = append(found, bad(Warn, "mesh", "run `agentstateloop mesh resume` to lift it", "HALT is set on the mesh: its agents run no turns"))
 	}
 	if skew := date.Sub(c.now()).Abs(); !date.IsZero() && skew > maxSkew {
 		found = append(found, bad(Warn, "clock", clockHint, "this machine's clock differs from the mesh's by %s", terminal.Short(skew)))
@@ -64,7 +64,7 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	const name = "mesh.token"
 	box, err := c.mesh.Carrier.Mailbox(ctx, 0)
 	if err != nil {
-		hint := "polls will fail in the same way"
+		hint := "polls will fail too"
 		if e, ok := errors.AsType[*mesh.Error](err); ok && (e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden) {
 			hint = c.config.MeshSecretHint(c.handle)
 		}
@@ -77,8 +77,9 @@ func (c meshCheck) token(ctx context.Context) Finding {
 	return good(name, "the mailbox is readable %s, %s waiting", with, terminal.Count(len(box.Messages), "message"))
 }
 
-// notTaken looks for messages that a service answered but, as far as we can tell, did not accept.
-func (c meshCheck) notTaken() []Finding {
+// unconfirmed looks for messages that a service answered but, as far as we can tell, did not
+// accept.
+func (c meshCheck) unconfirmed() []Finding {
 	n := 0
 	for _, e := range c.outbox {
 		if e.Channel == state.ByMesh && strings.Contains(e.Reason, mesh.ErrNotTaken.Error()) {
@@ -89,8 +90,8 @@ func (c meshCheck) notTaken() []Finding {
 		return nil
 	}
 	return []Finding{bad(Warn, "mesh.taken",
-		`if this mesh never repeats an id, set receipt = "status" in [mesh]; if it names the id otherwise, set id in [mesh.keys_in]; else another service listens at url`,
-		"%s was answered without its id; each is sent five times at most, then it is undeliverable", terminal.Count(n, "message"))}
+		`if this mesh never returns ids, set receipt = "status" in [mesh]; if it has another key for the id, set id in [mesh.keys_in]; otherwise url is some other service`,
+		"the mesh answered %s without the id; each is sent at most five times, then it is undeliverable", terminal.Count(n, "message"))}
 }
 
 // peers looks for the configured agents.
@@ -98,15 +99,15 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	const name = "peers"
 	online, err := c.mesh.Carrier.Online(ctx)
 	if err != nil {
-		return []Finding{failure(name, "polls will fail in the same way", err)}
+		return []Finding{failure(name, "polls will fail too", err)}
 	}
 	isOnline := func(handle string) bool {
 		return slices.ContainsFunc(online, func(p mesh.Presence) bool { return p.Handle == handle })
 	}
-	found := append(c.elsewhere(online), c.checkKeymaster(isOnline))
+	found := append(c.otherHosts(online), c.checkKeymaster(isOnline))
 	peers := c.mesh.Peers
 	if len(peers) == 0 {
-		return append(found, bad(Info, name, "add the agents whose messages may cause turns to peers in [mesh]", "none: the agent answers no other agent"))
+		return append(found, bad(Info, name, "add the agents whose messages may cause turns to peers in [mesh]", "none: the agent answers no other agents"))
 	}
 	if away := slices.DeleteFunc(slices.Clone(peers), isOnline); len(away) > 0 {
 		return append(found, bad(Info, name, "messages for them wait on the mesh", "not online: %s", strings.Join(away, ", ")))
@@ -114,9 +115,9 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 	return append(found, good(name, "online: %s", strings.Join(peers, ", ")))
 }
 
-// elsewhere looks for other machines where an agent with our handle polls: each message to it
+// otherHosts looks for other machines where an agent with our handle polls: each message to it
 // reaches only one of them. A mesh over HTTP does not list hosts.
-func (c meshCheck) elsewhere(online []mesh.Presence) (found []Finding) {
+func (c meshCheck) otherHosts(online []mesh.Presence) (found []Finding) {
 	client, ok := c.mesh.Carrier.(*natsmesh.Client)
 	if !ok {
 		return nil
@@ -125,7 +126,7 @@ func (c meshCheck) elsewhere(online []mesh.Presence) (found []Finding) {
 		for _, h := range p.Hosts {
 			if p.Handle == c.handle && h.Host != client.Host && !h.Away {
 				found = append(found, bad(Warn, "mesh", "run `agentstateloop uninstall` on one of the two, unless the agent has just moved",
-					"@%s also polls on %s, last seen %s: each message reaches one of the two machines", c.handle, h.Host, terminal.Clock(h.SeenAt, c.now())))
+					"@%s also polls on %s, last seen %s: each message reaches only one of the two machines", c.handle, h.Host, terminal.Clock(h.SeenAt, c.now())))
 			}
 		}
 	}
@@ -137,9 +138,9 @@ func (c meshCheck) checkKeymaster(isOnline func(string) bool) Finding {
 	const name = "keymaster"
 	switch k := c.keymaster; {
 	case k == "":
-		return bad(Info, name, "set keymaster in [mesh] to an agent that can rotate passwords", "none: no agent is informed about passwords that fail")
+		return bad(Info, name, "set keymaster in [mesh] to an agent that can rotate passwords", "none: no agent is told about failing passwords")
 	case k == c.handle:
-		return bad(Warn, name, "name another agent", "%s is this agent itself", k)
+		return bad(Warn, name, "name another agent", "%s is this agent", k)
 	case !isOnline(k):
 		return bad(Warn, name, "start it; until then alarms for it wait on the mesh", "%s is not online", k)
 	default:
@@ -153,19 +154,19 @@ func (c secretsCheck) meshKey(ctx context.Context, f Finding) Finding {
 	source := c.config.File.Mesh.Secret()
 	seed, err := c.loader.Secret(c.config, source)(ctx)
 	if errors.Is(err, os.ErrNotExist) && source.File != "" {
-		f.Hint = "run `" + terminal.Program + " fleet key`, and set key_file in [mesh] to the file that it names"
+		f.Hint = "run `" + terminal.Program + " fleet key`, and set key_file in [mesh] to the file that it writes"
 	}
 	if err != nil || f.Level != OK {
 		return f
 	}
 	public, err := fleet.PublicKey(seed)
 	if err != nil {
-		return failure(f.Check, "make a key with `"+terminal.Program+" fleet key`, or correct where it is found; its seed begins with SU", err)
+		return failure(f.Check, "create a key with `"+terminal.Program+" fleet key`, or fix its source in [mesh]; a seed begins with SU", err)
 	}
 	for _, handle := range slices.Sorted(maps.Keys(c.config.File.Mesh.Keys)) {
 		if c.config.File.Mesh.Keys[handle] == public {
-			return bad(Warn, f.Check, "each agent needs a key of its own: `"+terminal.Program+" fleet key` prints its public one on its machine",
-				"the key of this agent stands in [mesh.keys] as that of %s", handle)
+			return bad(Warn, f.Check, "each agent needs its own key: run `"+terminal.Program+" fleet key` on that agent's machine to print its public key",
+				"[mesh.keys] lists this agent's key as the key of %s", handle)
 		}
 	}
 	f.Text += "; the public key is " + public
@@ -196,12 +197,12 @@ func (c meshKeysCheck) run(context.Context) []Finding {
 	}
 	missing := slices.DeleteFunc(slices.Clone(needed), func(handle string) bool { return c.config.File.Mesh.Keys[handle] != "" })
 	if len(missing) == 0 {
-		return []Finding{good(name, "a key proves the messages of %s", strings.Join(needed, ", "))}
+		return []Finding{good(name, "keys prove the messages of %s", strings.Join(needed, ", "))}
 	}
 	effect := "they cause no turns"
 	if c.mesh.Open {
-		effect = `[trust] mesh = "open" lets them cause turns all the same`
+		effect = `[trust] mesh = "open" lets them cause turns anyway`
 	}
-	return []Finding{bad(Warn, name, "`"+terminal.Program+" fleet key` prints it on the machine of that agent; put it into [mesh.keys]",
-		"no key of %s: nothing proves their messages, and %s", strings.Join(missing, ", "), effect)}
+	return []Finding{bad(Warn, name, "run `"+terminal.Program+" fleet key` on that agent's machine, and add the public key to [mesh.keys]",
+		"no key for %s: their messages are unproven, and %s", strings.Join(missing, ", "), effect)}
 }

@@ -22,9 +22,9 @@ const (
 	// oldestServer is the oldest version of nats-server with the features the mesh needs.
 	oldestServer = "2.14"
 
-	createHint = "`agentstateloop fleet create --admin-key FILE` makes it if it is missing"
-	planHint   = "print the configuration of the servers again with `agentstateloop fleet plan`, and reload them"
-	quorumHint = "more than half of the servers must run and reach one another; just after one stopped the others need some seconds: run doctor again"
+	createHint = "`agentstateloop fleet create --admin-key FILE` creates it if it is missing"
+	planHint   = "print a new server configuration with `agentstateloop fleet plan`, and reload the servers"
+	quorumHint = "more than half of the servers must run and reach one another; after one stops, the others need a few seconds: run doctor again"
 )
 
 // overNATS checks the servers of a mesh over NATS: each server, our rights, our mailbox and the
@@ -66,28 +66,30 @@ func (c meshCheck) servers(servers []fleet.ServerSeen) (found []Finding) {
 			continue
 		}
 		clusters[s.Cluster] = true
-		f := good(name, "%s answers: nats-server %s, %s; it accepts the key; a round trip takes %s", s.Address, s.Version, s.Name, trip(s.Trip))
+		f := good(name, "%s answers: nats-server %s, %s; it accepts the key; a round trip takes %s", s.Address, s.Version, s.Name, formatRoundTrip(s.Trip))
 		switch {
-		case older(s.Version, oldestServer):
+		case isOlder(s.Version, oldestServer):
 			f.Level, f.Hint = Warn, "install nats-server "+oldestServer+" or later"
 		case s.Trip > slowTrip:
-			f.Level, f.Hint = Warn, "each poll takes at least five of them; choose servers nearby"
+			f.Level, f.Hint = Warn, "each poll needs at least five round trips; use servers nearby"
 		case s.MaxPayload < fleet.MinPayload:
-			f = bad(Warn, name, "set max_payload to 1MB in the configuration of the servers, which is its default",
-				"%s takes at most %d bytes at once: files of messages come in pieces of %d", s.Address, s.MaxPayload, fleet.MinPayload)
+			f = bad(Warn, name, "set max_payload to its default, 1MB, in the server configuration",
+				"%s accepts at most %d bytes at once, but files are sent in chunks of %d", s.Address, s.MaxPayload, fleet.MinPayload)
 		}
 		found = append(found, f)
 	}
 	if len(clusters) > 1 || len(servers) > 1 && clusters[""] {
-		found = append(found, bad(Warn, name, planHint, "the servers of url are not one cluster: what one has the others do not"))
+		found = append(found, bad(Warn, name, planHint, "the servers in url are not one cluster: they do not share messages"))
 	}
 	return found
 }
 
-func trip(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+func formatRoundTrip(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000)
+}
 
-// older reports whether a version such as 2.9.3 is older than one such as 2.14.
-func older(version, than string) bool {
+// isOlder reports whether a version such as 2.9.3 is older than one such as 2.14.
+func isOlder(version, than string) bool {
 	have, want := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(have), len(want)) {
 		h, err := strconv.Atoi(have[i])
@@ -117,11 +119,11 @@ func rights(seen fleet.Examination) (found []Finding) {
 		found = append(found, bad(Error, name, planHint, "the key lacks a right: it may not %s", right))
 	}
 	if len(seen.Excess) > 0 {
-		found = append(found, bad(Warn, name, "is it the key of the administrator? Else "+planHint,
-			"the key may do what an agent must not: %s", strings.Join(seen.Excess, "; ")))
+		found = append(found, bad(Warn, name, "if this is the administrator's key, use the agent's own; otherwise "+planHint,
+			"the key has rights that an agent must not have: %s", strings.Join(seen.Excess, "; ")))
 	}
 	if len(found) == 0 {
-		found = append(found, good(name, "%s are there, and what an agent must not do is refused; nothing was sent", terminal.Count(seen.Tried, "right")))
+		found = append(found, good(name, "the key has all %s that an agent needs, and none that it must not have; nothing was sent", terminal.Count(seen.Tried, "right")))
 	}
 	return found
 }
@@ -133,29 +135,29 @@ func (c meshCheck) mailbox(seen fleet.Examination) (found []Finding) {
 	switch box.State {
 	case fleet.AssetThere:
 	case fleet.AssetMissing:
-		return []Finding{bad(Error, name, createHint, "the engine has no mailbox for %s, and takes no message for it", c.handle)}
+		return []Finding{bad(Error, name, createHint, "the server has no mailbox for %s, and accepts no messages for it", c.handle)}
 	case fleet.AssetUnseen:
-		return []Finding{skip(name, "the key has no right to ask", "see mesh.rights")}
+		return []Finding{skip(name, "the key may not read it", "see mesh.rights")}
 	default:
-		return []Finding{bad(Error, name, quorumHint, "the engine does not answer for the mailbox: it has no quorum")}
+		return []Finding{bad(Error, name, quorumHint, "the mailbox does not answer: it has no quorum")}
 	}
 	if len(box.Differs) > 0 {
-		found = append(found, bad(Warn, name, "`agentstateloop fleet create --admin-key FILE` mends it", "the mailbox is not as it should be: %s", strings.Join(box.Differs, "; ")))
+		found = append(found, bad(Warn, name, "`agentstateloop fleet create --admin-key FILE` repairs it", "the mailbox has the wrong settings: %s", strings.Join(box.Differs, "; ")))
 	}
 	if want := fleet.Replicas(len(seen.Servers)); len(seen.Servers) > 1 && len(box.Copies) < want {
-		found = append(found, bad(Warn, name, "`agentstateloop fleet create --check --admin-key FILE` says what to change",
-			"messages are kept on %s alone, of %d servers: they are lost with it", strings.Join(box.Copies, " and "), len(seen.Servers)))
+		found = append(found, bad(Warn, name, "`agentstateloop fleet create --check --admin-key FILE` shows what to change",
+			"messages are stored only on %s, of %d servers, and are lost with it", strings.Join(box.Copies, " and "), len(seen.Servers)))
 	}
 	if len(box.Behind) > 0 {
-		found = append(found, bad(Warn, name, "start it, and see that the servers reach one another; the others go on without it",
-			"the copy on %s is away, or lags", strings.Join(box.Behind, " and on ")))
+		found = append(found, bad(Warn, name, "start it, and check that the servers reach one another; the others continue without it",
+			"the copy on %s is offline, or behind", strings.Join(box.Behind, " and on ")))
 	}
 	if len(found) > 0 {
 		return found
 	}
 	text := terminal.Count(box.Waiting, "message") + " waiting"
 	if len(box.Copies) > 1 {
-		text += ", kept on " + strings.Join(box.Copies, ", ")
+		text += ", stored on " + strings.Join(box.Copies, ", ")
 	}
 	return []Finding{good(name, "%s", text)}
 }
@@ -173,23 +175,23 @@ func streams(seen fleet.Examination) (found []Finding) {
 		case fleet.AssetMissing:
 			hint := createHint
 			if len(seen.Servers) > 1 {
-				hint += "; else " + quorumHint
+				hint += "; otherwise " + quorumHint
 			}
-			found = append(found, bad(Error, name, hint, "nobody answers for %s, %s", a.Stream, a.Holds))
+			found = append(found, bad(Error, name, hint, "no answer from %s, %s", a.Stream, a.Holds))
 		case fleet.AssetStuck:
-			found = append(found, bad(Error, name, quorumHint, "%s, %s, can be read and takes nothing: it has no quorum", a.Stream, a.Holds))
+			found = append(found, bad(Error, name, quorumHint, "%s, %s, is readable but accepts no writes: it has no quorum", a.Stream, a.Holds))
 		default:
 			found = append(found, bad(Error, name, quorumHint, "%s, %s, does not answer: it has no quorum", a.Stream, a.Holds))
 		}
 	}
 	if len(there) > 0 {
-		found = append(found, good(name, "%s: there", strings.Join(there, ", ")))
+		found = append(found, good(name, "%s: present", strings.Join(there, ", ")))
 	}
-	text := "an agent cannot see the settings of the streams, nor sync_interval of the servers, which must be always"
+	text := "an agent cannot read the stream settings, or sync_interval of the servers, which must be always"
 	if len(unseen) > 0 {
-		text = "an agent cannot see " + strings.Join(unseen, ", ") + ", the settings of the other streams, nor sync_interval of the servers, which must be always"
+		text = "an agent cannot read " + strings.Join(unseen, ", ") + ", the settings of the other streams, or sync_interval of the servers, which must be always"
 	}
-	return append(found, bad(Info, name, "`agentstateloop fleet create --check --admin-key FILE` compares the streams; look for `sync_interval: always` in the configuration of each server", "%s", text))
+	return append(found, bad(Info, name, "`agentstateloop fleet create --check --admin-key FILE` checks the streams; look for `sync_interval: always` in the configuration of each server", "%s", text))
 }
 
 func assetOf(seen fleet.Examination, stream string) fleet.AssetState {

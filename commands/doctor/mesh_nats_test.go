@@ -21,8 +21,8 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// underNATS is an agent with a mesh over NATS, as doctor sees it.
-type underNATS struct {
+// natsFixture is an agent with a mesh over NATS, as doctor sees it.
+type natsFixture struct {
 	t      *testing.T
 	engine *fleettest.Engine
 	dir    string
@@ -30,9 +30,9 @@ type underNATS struct {
 	ahead  time.Duration // of its clock
 }
 
-func newUnderNATS(t *testing.T, e *fleettest.Engine) *underNATS {
+func newNATSFixture(t *testing.T, e *fleettest.Engine) *natsFixture {
 	t.Helper()
-	a := &underNATS{t: t, engine: e, dir: t.TempDir(), url: e.URL()}
+	a := &natsFixture{t: t, engine: e, dir: t.TempDir(), url: e.URL()}
 	if err := os.Chmod(a.dir, 0o700); err != nil { // also under umask 000
 		t.Fatal(err)
 	}
@@ -40,16 +40,16 @@ func newUnderNATS(t *testing.T, e *fleettest.Engine) *underNATS {
 	return a
 }
 
-func (a *underNATS) write(name, text string) {
+func (a *natsFixture) write(name, text string) {
 	a.t.Helper()
 	if err := os.WriteFile(filepath.Join(a.dir, name), []byte(text), 0o600); err != nil {
 		a.t.Fatal(err)
 	}
 }
 
-// says returns what doctor finds about the mesh, as "level check: text; hint". more is
+// findings returns what doctor finds about the mesh, as "level check: text; hint". more is
 // added to the configuration.
-func (a *underNATS) says(more string) []string {
+func (a *natsFixture) findings(more string) []string {
 	a.t.Helper()
 	a.write("agent.toml", fmt.Sprintf(`[agent]
 handle = "goulard3120"
@@ -82,9 +82,9 @@ key_file = "key"
 
 // expect checks that each pattern matches a finding, and that all warnings and errors are
 // among those.
-func (a *underNATS) expect(what, more string, patterns ...string) {
+func (a *natsFixture) expect(what, more string, patterns ...string) {
 	a.t.Helper()
-	lines := a.says(more)
+	lines := a.findings(more)
 	var matched []string
 	for _, p := range patterns {
 		n := slices.IndexFunc(lines, regexp.MustCompile("^"+p).MatchString)
@@ -108,38 +108,38 @@ const peerConfig = "peers = [\"dorlange3120\"]\n[mesh.keys]\ndorlange3120 = %q\n
 func TestMeshOverNATS(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	own, peer := e.Users["goulard3120"], e.Users["dorlange3120"]
 	well := fmt.Sprintf(peerConfig, peer.Public)
 
-	before := stored(t, e)
+	before := storedMessages(t, e)
 	a.expect("well", well,
 		`ok secret.mesh: read from .*/key; the public key is `+own.Public,
 		`ok mesh: 127\.0\.0\.1:\d+ answers: nats-server 2\.\d+\.\d+, n1; it accepts the key; a round trip takes \d+\.\d ms`,
-		`ok mesh.rights: 17 rights are there, and what an agent must not do is refused; nothing was sent`,
+		`ok mesh.rights: the key has all 17 rights that an agent needs, and none that it must not have; nothing was sent`,
 		`ok mesh.mailbox: 0 messages waiting; $`,
-		`ok mesh.streams: ASL_BOX, ASL_BLOB, KV_asl-who, KV_asl-mesh: there`,
-		`info mesh.streams: an agent cannot see ASL_EVT, the settings of the other streams, nor sync_interval .*; .*fleet create --check --admin-key FILE.*sync_interval: always`,
-		`ok mesh.keys: a key proves the messages of dorlange3120`,
+		`ok mesh.streams: ASL_BOX, ASL_BLOB, KV_asl-who, KV_asl-mesh: present`,
+		`info mesh.streams: an agent cannot read ASL_EVT, the settings of the other streams, or sync_interval .*; .*fleet create --check --admin-key FILE.*sync_interval: always`,
+		`ok mesh.keys: keys prove the messages of dorlange3120`,
 		`info peers: not online: dorlange3120`)
-	if after := stored(t, e); after != before {
+	if after := storedMessages(t, e); after != before {
 		t.Errorf("doctor stored something: %d messages, before %d", after, before)
 	}
 
 	a.expect("no key of the keymaster", "peers = [\"dorlange3120\"]\nkeymaster = \"boreas\"\n[mesh.keys]\nother = \""+peer.Public+"\"\n",
-		`warn mesh.keys: no key of boreas, dorlange3120: nothing proves their messages, and they cause no turns; .*\[mesh.keys\]`,
+		`warn mesh.keys: no key for boreas, dorlange3120: their messages are unproven, and they cause no turns; .*\[mesh.keys\]`,
 		`warn keymaster: boreas is not online`)
 	a.expect("open trust", "peers = [\"dorlange3120\"]\n[trust]\nmesh = \"open\"\n",
-		`warn mesh.keys: no key of dorlange3120: .* lets them cause turns all the same`)
+		`warn mesh.keys: no key for dorlange3120: .* lets them cause turns anyway`)
 	a.expect("our key for a peer's", fmt.Sprintf(peerConfig, own.Public),
-		`warn secret.mesh: the key of this agent stands in \[mesh.keys\] as that of dorlange3120`)
+		`warn secret.mesh: \[mesh.keys\] lists this agent's key as the key of dorlange3120`)
 
 	twin := e.Client("goulard3120")
 	twin.Host = "elsewhere"
 	if _, err := twin.Take(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a.expect("a second machine", well, `warn mesh: @goulard3120 also polls on elsewhere, last seen \d\d:\d\d:\d\d: each message reaches one of the two machines`)
+	a.expect("a second machine", well, `warn mesh: @goulard3120 also polls on elsewhere, last seen \d\d:\d\d:\d\d: each message reaches only one of the two machines`)
 	e.Ask("STREAM.PURGE."+fleet.WhoStream, nil, nil)
 
 	a.ahead = time.Hour
@@ -149,13 +149,13 @@ func TestMeshOverNATS(t *testing.T) {
 	if err := e.Client("dorlange3120").Halt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	a.expect("HALT", well, `warn mesh: HALT is set on the mesh`, `ok mesh.rights: 17 rights`)
+	a.expect("HALT", well, `warn mesh: HALT is set on the mesh`, `ok mesh.rights: the key has all 17 rights`)
 
 	a.write("key", fleettest.NewKey(t).Seed)
 	a.expect("a key that the server does not know", well,
 		`ok secret.mesh: `, `error mesh: 127.*: key refused.*; .*fleet plan.*goulard3120=U`)
 	a.write("key", "SUAAA")
-	a.expect("no seed", well, `error secret.mesh: .*not the seed.*; make a key with`, `skipped mesh: the key could not be read; see secret.mesh`)
+	a.expect("no seed", well, `error secret.mesh: .*not the seed.*; create a key with`, `skipped mesh: the key could not be read; see secret.mesh`)
 	if err := os.Remove(filepath.Join(a.dir, "key")); err != nil {
 		t.Fatal(err)
 	}
@@ -163,12 +163,12 @@ func TestMeshOverNATS(t *testing.T) {
 
 	a.write("key", e.Admin.Seed)
 	a.expect("the administrator's key", well,
-		`warn mesh.rights: the key may do what an agent must not: subscribe to _INBOX__\.>; publish to asl\.box\.goulard3120\._; .*STREAM\.INFO.*; is it the key of the administrator`,
+		`warn mesh.rights: the key has rights that an agent must not have: subscribe to _INBOX__\.>; publish to asl\.box\.goulard3120\._; .*STREAM\.INFO.*; if this is the administrator's key, use`,
 		`warn mesh: HALT`)
 }
 
-// stored returns how many messages the engine has taken into its streams.
-func stored(t *testing.T, e *fleettest.Engine) (n int) {
+// storedMessages returns how many messages the engine has taken into its streams.
+func storedMessages(t *testing.T, e *fleettest.Engine) (n int) {
 	t.Helper()
 	for _, a := range fleet.Assets(1) {
 		var info struct {
@@ -187,7 +187,7 @@ func stored(t *testing.T, e *fleettest.Engine) (n int) {
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	well := fmt.Sprintf(peerConfig, e.Users["dorlange3120"].Public)
 	without := func(lines ...string) func(string) string {
 		return func(text string) string {
@@ -211,14 +211,14 @@ func TestMissingRights(t *testing.T) {
 		return strings.ReplaceAll(text, "asl.box.*.dorlange3120", "asl.box.*.goulard3120") // the first right again
 	})
 	a.expect("not made", well,
-		`error mesh.mailbox: the engine has no mailbox for goulard3120, and takes no message for it; .*fleet create`,
-		`error mesh.streams: nobody answers for ASL_BLOB, the files of messages, in chunks; .*fleet create`,
-		`ok mesh.streams: KV_asl-who, KV_asl-mesh: there`,
+		`error mesh.mailbox: the server has no mailbox for goulard3120, and accepts no messages for it; .*fleet create`,
+		`error mesh.streams: no answer from ASL_BLOB, the files of messages, in chunks; .*fleet create`,
+		`ok mesh.streams: KV_asl-who, KV_asl-mesh: present`,
 		`error mesh.rights: .* publish to asl.box`, `error mesh.rights: .* publish to cmd\.`, `error mesh.rights: .* publish to .KV\.`,
 		`error mesh.rights: .* subscribe to cmd`, `error mesh.rights: .* subscribe to .KV`)
 
 	e.Configure(func(text string) string { return strings.ReplaceAll(text, "_INBOX_goulard3120.>", "_INBOX_other.>") })
-	if lines := strings.Join(a.says(well), "\n"); !strings.Contains(lines, "error mesh.rights: the key lacks a right: it may not subscribe to _INBOX_goulard3120.>") {
+	if lines := strings.Join(a.findings(well), "\n"); !strings.Contains(lines, "error mesh.rights: the key lacks a right: it may not subscribe to _INBOX_goulard3120.>") {
 		t.Errorf("without the right to hear answers:\n%s", lines)
 	}
 }
@@ -228,13 +228,13 @@ func TestMissingRights(t *testing.T) {
 func TestMeshOfThreeServers(t *testing.T) {
 	t.Parallel()
 	e := fleettest.StartCluster(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	well := fmt.Sprintf(peerConfig, e.Users["dorlange3120"].Public)
 	server := func(n int) string { return regexp.QuoteMeta(e.Servers[n].Addr) }
 
 	// The copies of a new mailbox need a moment to catch up.
 	a.until("three", well, `ok mesh: `+server(0), `ok mesh: `+server(1), `ok mesh: `+server(2),
-		`ok mesh.mailbox: 0 messages waiting, kept on n\d, n\d, n\d`)
+		`ok mesh.mailbox: 0 messages waiting, stored on n\d, n\d, n\d`)
 
 	// A server that leads nothing, so that nobody waits for another leader.
 	follower := slices.IndexFunc(e.Servers, func(s *fleettest.Server) bool {
@@ -244,7 +244,7 @@ func TestMeshOfThreeServers(t *testing.T) {
 	e.Servers[down].Kill()
 	a.until("one of three is down", well, `warn mesh: `+server(down)+`: connection refused; start nats-server there`,
 		`ok mesh: `+server((down+1)%3), `ok mesh: `+server((down+2)%3),
-		`warn mesh.mailbox: the copy on `+e.Servers[down].Name+` is away, or lags`, `ok mesh.streams: ASL_BOX, ASL_BLOB, KV_asl-who, KV_asl-mesh: there`)
+		`warn mesh.mailbox: the copy on `+e.Servers[down].Name+` is offline, or behind`, `ok mesh.streams: ASL_BOX, ASL_BLOB, KV_asl-who, KV_asl-mesh: present`)
 	e.Servers[down].Start()
 
 	box := fleet.Assets(1)[0].Stream
@@ -253,8 +253,8 @@ func TestMeshOfThreeServers(t *testing.T) {
 	e.Ask("STREAM.DELETE."+box.Name, nil, nil)
 	e.Ask("STREAM.CREATE."+box.Name, box, nil)
 	e.Ask("CONSUMER.DURABLE.CREATE."+box.Name+".goulard3120", map[string]any{"stream_name": box.Name, "config": mailbox}, nil)
-	a.until("one copy", well, `warn mesh.mailbox: messages are kept on n\d alone, of 3 servers: they are lost with it; .*fleet create --check`,
-		`warn mesh.mailbox: the mailbox is not as it should be: ack_wait 30s instead of 1m0s`)
+	a.until("one copy", well, `warn mesh.mailbox: messages are stored only on n\d, of 3 servers, and are lost with it; .*fleet create --check`,
+		`warn mesh.mailbox: the mailbox has the wrong settings: ack_wait 30s instead of 1m0s`)
 
 	for _, s := range e.Servers {
 		s.Kill()
@@ -262,16 +262,16 @@ func TestMeshOfThreeServers(t *testing.T) {
 	a.expect("none", well, `error mesh: `+server(0), `error mesh: `+server(1), `error mesh: `+server(2))
 	e.Servers[0].Start()
 	a.until("no quorum", well, `ok mesh: `+server(0), `warn mesh: `+server(1), `warn mesh: `+server(2),
-		`error mesh.mailbox: the engine does not answer for the mailbox: it has no quorum; more than half`,
+		`error mesh.mailbox: the mailbox does not answer: it has no quorum; more than half`,
 		`error mesh.streams: .*KV_asl-who.*; .*more than half of the servers`, `skipped peers: the registry cannot be read; see mesh.streams`)
 }
 
-// TestServersOfAnotherAuthority checks the hints about certificates, and that ca_file is
+// TestUnknownAuthority checks the hints about certificates, and that ca_file is
 // enough.
-func TestServersOfAnotherAuthority(t *testing.T) {
+func TestUnknownAuthority(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
-	a := newUnderNATS(t, e)
+	a := newNATSFixture(t, e)
 	ca, err := mailtest.NewCA()
 	if err != nil {
 		t.Fatal(err)
@@ -300,10 +300,10 @@ func TestServersOfAnotherAuthority(t *testing.T) {
 }
 
 // until is expect, again until the engine has noticed.
-func (a *underNATS) until(what, more string, patterns ...string) {
+func (a *natsFixture) until(what, more string, patterns ...string) {
 	a.t.Helper()
 	a.engine.Until(what, func(context.Context) error {
-		lines := a.says(more)
+		lines := a.findings(more)
 		for _, p := range patterns {
 			if !slices.ContainsFunc(lines, regexp.MustCompile("^"+p).MatchString) {
 				return fmt.Errorf("no finding is like %s; all:\n%s", p, strings.Join(lines, "\n"))
@@ -313,10 +313,10 @@ func (a *underNATS) until(what, more string, patterns ...string) {
 	})
 }
 
-// TestOlder checks which versions of a server are too old.
-func TestOlder(t *testing.T) {
+// TestOldServers checks which versions of a server are too old.
+func TestOldServers(t *testing.T) {
 	for version, want := range map[string]bool{"2.9.25": true, "2.13.9": true, "1.20.0": true, "2.14.0": false, "2.15.2": false, "3.0.0": false, "2.14.0-beta.1": false, "dev": false} {
-		if older(version, oldestServer) != want {
+		if isOlder(version, oldestServer) != want {
 			t.Errorf("%s: older is %v", version, !want)
 		}
 	}

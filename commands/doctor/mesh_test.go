@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestNotTaken checks that doctor explains messages that another service swallows.
-func TestNotTaken(t *testing.T) {
+// TestUnconfirmedMessages checks that doctor explains messages that another service swallows.
+func TestUnconfirmedMessages(t *testing.T) {
 	swallowed := fmt.Sprintf("mesh: send message: answered 200: %v", mesh.ErrNotTaken)
 	for name, tt := range map[string]struct {
 		row  state.Effect
@@ -20,7 +20,7 @@ func TestNotTaken(t *testing.T) {
 		"the mesh is down": {state.Effect{Channel: state.ByMesh, Reason: "connection refused"}, false},
 		"a mail":           {state.Effect{Channel: state.ByMail, Reason: swallowed}, false},
 	} {
-		found := meshCheck{outbox: []state.Effect{tt.row, {}}}.notTaken()
+		found := meshCheck{outbox: []state.Effect{tt.row, {}}}.unconfirmed()
 		if (len(found) == 1) != tt.want || tt.want && (found[0].Level != Warn || !strings.Contains(found[0].Hint, "[mesh.keys_in]")) {
 			t.Errorf("%s: %+v", name, found)
 		}

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// lateness is the largest delay of a poll without a warning.
-const lateness = 2 * time.Minute
+// latePoll is the largest delay of a poll without a warning.
+const latePoll = 2 * time.Minute
 
 // pollsCheck reports the polls, HALT, credentials and messages recorded in the state.
 type pollsCheck struct {
@@ -60,7 +60,7 @@ func (c pollsCheck) credentialHint(name string) string {
 	case state.CredentialMesh:
 		return c.config.MeshSecretHint(c.config.File.Agent.Handle)
 	}
-	return "correct it; each poll reads it again"
+	return "fix it; the next poll reads it again"
 }
 
 func (c pollsCheck) polls(now time.Time) Finding {
@@ -72,8 +72,8 @@ func (c pollsCheck) polls(now time.Time) Finding {
 		if c.hasMail {
 			hint += ": it reads all unread mail; later polls read new mail"
 		}
-		return bad(Info, name, hint, "none yet")
-	case now.Sub(s.NextDue) > lateness:
+		return bad(Info, name, hint, "no polls yet")
+	case now.Sub(s.NextDue) > latePoll:
 		hint := terminal.OverdueHint(c.mode == cycle.ModeNone) + " the file log in the state directory has a line for each poll; `fuser -v " +
 			filepath.Join(c.dir, store.CycleLock) + "` shows a poll that hangs"
 		return bad(Warn, name, hint, "the poll due at %s (%s) did not run", terminal.Clock(s.NextDue, now), terminal.Distance(s.NextDue, now))
@@ -90,7 +90,7 @@ type budgetCheck struct {
 func (c budgetCheck) run(context.Context) []Finding {
 	var found []Finding
 	for _, backend := range c.state.Uncounted(c.agent.Policy) {
-		found = append(found, bad(Warn, "budget", "limit it at its provider, or use a runner that reports what it costs",
+		found = append(found, bad(Warn, "budget", "set a limit at the provider, or use a runner that reports its cost",
 			"%s reports neither a cost nor tokens, so [budget] does not limit its turns", state.BackendName(backend)))
 	}
 	return found
@@ -112,7 +112,7 @@ func (c clockCheck) run(context.Context) []Finding {
 	const name = "clock"
 	now := c.now()
 	if ahead := c.lastStep.Sub(now); ahead > maxSkew {
-		return []Finding{bad(Warn, name, clockHint, "this machine's clock is %s behind the last poll: it was set back, or it was wrong then", terminal.Short(ahead))}
+		return []Finding{bad(Warn, name, clockHint, "this machine's clock is %s behind the last poll: it was set back now, or it was ahead then", terminal.Short(ahead))}
 	}
 	return []Finding{good(name, "%s", now.Local().Format("2006-01-02 15:04:05 -0700 MST"))}
 }

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestAnAgentWithoutMail checks that an agent without mail is not told about mail.
-func TestAnAgentWithoutMail(t *testing.T) {
+// TestNoMailHintsWithoutMail checks that an agent without mail is not told about mail.
+func TestNoMailHintsWithoutMail(t *testing.T) {
 	now := time.Now()
 	for _, hasMail := range []bool{true, false} {
 		found := pollsCheck{config: new(config.Config), state: state.New("a", "seed"), now: func() time.Time { return now }, hasMail: hasMail}.run(t.Context())
@@ -22,14 +22,14 @@ func TestAnAgentWithoutMail(t *testing.T) {
 	}
 }
 
-// TestACheckIsOfItsWorstLevel checks that each check is counted and listed once.
-func TestACheckIsOfItsWorstLevel(t *testing.T) {
+// TestWorstLevelCounts checks that each check is counted and listed once.
+func TestWorstLevelCounts(t *testing.T) {
 	found := []Finding{good("a", "fine"), bad(Warn, "a", "h", "odd"), good("b", "fine"), good("b", "also"), bad(Error, "c", "h", "bad"), bad(Warn, "c", "h", "odd"), bad(Info, "d", "h", "look"), good("d", "fine")}
 	var out bytes.Buffer
 	if err := Print(&terminal.Output{Stdout: &out}, found, Trouble); err != nil {
 		t.Fatal(err)
 	}
-	if got := out.String(); !strings.Contains(got, "1 check is well: b\n") || !strings.Contains(got, "1 check is worth a look: d;") {
+	if got := out.String(); !strings.Contains(got, "1 check is ok: b\n") || !strings.Contains(got, "1 check is worth a look: d;") {
 		t.Errorf("printed:\n%s", got)
 	}
 	for level, want := range map[Level]int{OK: 1, Info: 1, Warn: 1, Error: 1} {

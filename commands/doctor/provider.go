@@ -35,7 +35,7 @@ func (c providerCheck) findings() []Finding {
 	}
 	if whole > 0 {
 		found = append(found, bad(Info, name, "",
-			"%d of your last %d mails count as they came, without a signature: by allow_spf or same_provider in [trust]", whole, len(c.trials)))
+			"%d of your last %d mails are accepted without a signature, because of allow_spf or same_provider in [trust]", whole, len(c.trials)))
 	}
 	return found
 }
@@ -46,29 +46,29 @@ func (c providerCheck) signing(p provider) []Finding {
 	ways := []string{"@" + c.handle + " in the subject"}
 	addressed := p.signsAny("to", "cc")
 	if addressed {
-		ways = append([]string{"its address in " + p.list("to", "cc")}, ways...)
+		ways = append([]string{"its address in " + p.signedAmong("to", "cc")}, ways...)
 	}
-	unsure := ""
+	note := ""
 	switch {
 	case p.signsAny("in-reply-to", "references"):
-		ways = append(ways, "an answer to its mail")
+		ways = append(ways, "a reply to its mail")
 	case !addressed:
-		ways = append(ways, "an answer to its mail under the subject of the thread")
+		ways = append(ways, "a reply to its mail with the subject of the thread")
 	case !p.leavesOut("in-reply-to", "references"):
-		unsure = "; none of these mails is an answer"
+		note = "; none of these mails is a reply"
 	}
-	found := []Finding{good(name, "your provider signs %s; a mail is for the agent by %s%s", p.all(), orList(ways), unsure)}
+	found := []Finding{good(name, "your provider signs %s; to address the agent, use %s%s", p.signedFields(), orList(ways), note)}
 	if p.leavesOut("to", "cc") {
-		found = append(found, bad(Info, name, "put @"+c.handle+" in the subject, or answer a mail of the agent and keep its subject",
-			"it does not sign %s: the agent's address there makes no mail an order", p.missing("to", "cc")))
+		found = append(found, bad(Info, name, "put @"+c.handle+" in the subject, or reply to a mail of the agent and keep its subject",
+			"it does not sign %s: the agent's address there does not count", p.unsignedAmong("to", "cc")))
 	}
 	if p.leavesOut("in-reply-to", "references") && addressed {
 		found = append(found, bad(Info, name, "",
-			"it does not sign %s: an answer needs the agent's address in To, or @%s in its subject", p.missing("in-reply-to", "references"), c.handle))
+			"it does not sign %s: a reply needs the agent's address in To, or @%s in the subject", p.unsignedAmong("in-reply-to", "references"), c.handle))
 	}
 	if p.leavesOut("content-type", "content-transfer-encoding") {
 		found = append(found, bad(Warn, name, signBodyFields,
-			"it does not sign %s: a mail whose text can be read in two ways waits until you answer YES to a question about it", p.missing("content-type", "content-transfer-encoding")))
+			"it does not sign %s: a mail whose text can be read in two ways waits until you confirm it with YES", p.unsignedAmong("content-type", "content-transfer-encoding")))
 	}
 	return found
 }
@@ -87,14 +87,14 @@ type provider struct {
 func newProvider(signed []*trust.Signing) provider {
 	p := provider{signed: map[string]bool{}, added: map[string]bool{}, unsigned: map[string]bool{}}
 	for _, s := range signed {
-		note(p.signed, s.Signed)
-		note(p.added, s.Added)
-		note(p.unsigned, s.Unsigned)
+		addAll(p.signed, s.Signed)
+		addAll(p.added, s.Added)
+		addAll(p.unsigned, s.Unsigned)
 	}
 	return p
 }
 
-func note(set map[string]bool, names []string) {
+func addAll(set map[string]bool, names []string) {
 	for _, name := range names {
 		set[name] = true
 	}
@@ -117,23 +117,23 @@ var fieldNames = []struct{ field, name string }{
 	{"content-type", "Content-Type"}, {"content-transfer-encoding", "Content-Transfer-Encoding"},
 }
 
-// all lists the signed fields, and those to which a second field cannot be added.
-func (p provider) all() string {
+// signedFields lists the signed fields, and those to which a second field cannot be added.
+func (p provider) signedFields() string {
 	text := strings.Join(namesOf(p.signs), ", ")
 	closed := namesOf(func(f string) bool { return p.signs(f) && p.added[f] })
 	if len(closed) == 0 {
 		return text
 	}
-	return text + fmt.Sprintf(" (nobody can add a second %s)", orList(closed))
+	return text + fmt.Sprintf(" (adding a second %s would break the signature)", orList(closed))
 }
 
-// list joins the signed fields.
-func (p provider) list(fields ...string) string {
+// signedAmong joins the signed fields.
+func (p provider) signedAmong(fields ...string) string {
 	return orList(namesOf(func(f string) bool { return slices.Contains(fields, f) && p.signs(f) }))
 }
 
-// missing joins the unsigned fields.
-func (p provider) missing(fields ...string) string {
+// unsignedAmong joins the unsigned fields.
+func (p provider) unsignedAmong(fields ...string) string {
 	return orList(namesOf(func(f string) bool { return slices.Contains(fields, f) && p.unsigned[f] }))
 }
 

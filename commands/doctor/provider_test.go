@@ -20,26 +20,26 @@ func TestProvider(t *testing.T) {
 	}{
 		{"nothing is proved", []trust.Trial{{}, {Gate: trust.GateTrust}}, nil},
 		{"rspamd", []trust.Trial{signing("from to subject date message-id in-reply-to references content-type", "from to", "")}, []string{
-			"ok your provider signs From, To, Subject, Date, Message-ID, In-Reply-To, References, Content-Type (nobody can add a second From or To); " +
-				"a mail is for the agent by its address in To, @goulard3120 in the subject or an answer to its mail"}},
+			"ok your provider signs From, To, Subject, Date, Message-ID, In-Reply-To, References, Content-Type (adding a second From or To would break the signature); " +
+				"to address the agent, use its address in To, @goulard3120 in the subject or a reply to its mail"}},
 		{"Gmail, no answer among them", []trust.Trial{signing("from to cc subject date message-id", "from to cc subject date message-id", "content-type")}, []string{
-			"ok your provider signs From, To, Cc, Subject, Date, Message-ID (nobody can add a second From, To, Cc, Subject, Date or Message-ID); " +
-				"a mail is for the agent by its address in To or Cc or @goulard3120 in the subject; none of these mails is an answer",
-			"warn it does not sign Content-Type: a mail whose text can be read in two ways waits until you answer YES to a question about it"}},
+			"ok your provider signs From, To, Cc, Subject, Date, Message-ID (adding a second From, To, Cc, Subject, Date or Message-ID would break the signature); " +
+				"to address the agent, use its address in To or Cc or @goulard3120 in the subject; none of these mails is a reply",
+			"warn it does not sign Content-Type: a mail whose text can be read in two ways waits until you confirm it with YES"}},
 		{"Gmail, one answer", []trust.Trial{signing("from to subject date", "", ""), signing("from to subject date in-reply-to references", "", "")}, []string{
-			"ok your provider signs From, To, Subject, Date, In-Reply-To, References; a mail is for the agent by its address in To, @goulard3120 in the subject or an answer to its mail"}},
+			"ok your provider signs From, To, Subject, Date, In-Reply-To, References; to address the agent, use its address in To, @goulard3120 in the subject or a reply to its mail"}},
 		{"Microsoft 365", []trust.Trial{signing("from subject date message-id content-type", "", "to in-reply-to references")}, []string{
-			"ok your provider signs From, Subject, Date, Message-ID, Content-Type; a mail is for the agent by @goulard3120 in the subject or an answer to its mail under the subject of the thread",
-			"info it does not sign To: the agent's address there makes no mail an order"}},
+			"ok your provider signs From, Subject, Date, Message-ID, Content-Type; to address the agent, use @goulard3120 in the subject or a reply to its mail with the subject of the thread",
+			"info it does not sign To: the agent's address there does not count"}},
 		{"iCloud", []trust.Trial{signing("from to subject date", "", "in-reply-to references content-type content-transfer-encoding")}, []string{
-			"ok your provider signs From, To, Subject, Date; a mail is for the agent by its address in To or @goulard3120 in the subject",
-			"info it does not sign In-Reply-To or References: an answer needs the agent's address in To, or @goulard3120 in its subject",
-			"warn it does not sign Content-Type or Content-Transfer-Encoding: a mail whose text can be read in two ways waits until you answer YES to a question about it"}},
+			"ok your provider signs From, To, Subject, Date; to address the agent, use its address in To or @goulard3120 in the subject",
+			"info it does not sign In-Reply-To or References: a reply needs the agent's address in To, or @goulard3120 in the subject",
+			"warn it does not sign Content-Type or Content-Transfer-Encoding: a mail whose text can be read in two ways waits until you confirm it with YES"}},
 		{"one mail of two has a To that is not signed", []trust.Trial{signing("from to subject date", "", ""), signing("from subject date", "", "to")}, []string{
-			"ok your provider signs From, Subject, Date; a mail is for the agent by @goulard3120 in the subject or an answer to its mail under the subject of the thread",
-			"info it does not sign To: the agent's address there makes no mail an order"}},
+			"ok your provider signs From, Subject, Date; to address the agent, use @goulard3120 in the subject or a reply to its mail with the subject of the thread",
+			"info it does not sign To: the agent's address there does not count"}},
 		{"believed as it is", []trust.Trial{{Signing: &trust.Signing{Whole: true}}, {}}, []string{
-			"info 1 of your last 2 mails count as they came, without a signature: by allow_spf or same_provider in [trust]"}},
+			"info 1 of your last 2 mails are accepted without a signature, because of allow_spf or same_provider in [trust]"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/mail"
 )
 
-// TestSent checks what doctor says about the folder for copies of sent mail.
-func TestSent(t *testing.T) {
+// TestSentFolder checks what doctor says about the folder for copies of sent mail.
+func TestSentFolder(t *testing.T) {
 	servers := mailtest.StartMemory(t, mailtest.Options{})
 	if err := servers.Create("Sent"); err != nil {
 		t.Fatal(err)
@@ -24,11 +24,11 @@ func TestSent(t *testing.T) {
 		text, hint   string
 	}{
 		{"smtp.gmail.com:465", "", OK, "smtp.gmail.com keeps copies", ""},
-		{"smtp.gmail.com:465", "Sent", Info, "keeps copies of what it sends itself", "leave out sent"},
-		{"smtp.notgmail.com:465", "", OK, `keeps no copies of what the agent sends: sent = "Sent" in [replies] would`, ""},
+		{"smtp.gmail.com:465", "Sent", Info, "itself keeps copies of sent mail", "remove sent"},
+		{"smtp.notgmail.com:465", "", OK, `no copies of sent mail are kept; sent = "Sent" in [replies] would`, ""},
 		{"smtp-mail.outlook.com:587", "", OK, "keeps copies", ""},
 		{"mail.example.org:465", "Sent", OK, `go to "Sent"`, ""},
-		{"mail.example.org:465", "Versendet", Warn, `no folder "Versendet"`, "make the folder"},
+		{"mail.example.org:465", "Versendet", Warn, `no folder "Versendet"`, "create the folder"},
 	} {
 		smtp := server
 		smtp.Addr = c.smtp

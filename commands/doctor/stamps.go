@@ -64,10 +64,10 @@ func (c stampsCheck) findings() []Finding {
 func (c stampsCheck) withoutDNS(err error) Finding {
 	server := "the name server of this machine (/etc/resolv.conf)"
 	if c.filter.Resolver != "" {
-		server = c.filter.Resolver + ", the resolver in [trust],"
+		server = c.filter.Resolver + ", the resolver in [trust]"
 	}
-	return bad(Error, "stamps", "check the network and that name server; until it answers, polls leave such mail in the mailbox and try again",
-		"the DNS does not answer, so the signatures of your mails cannot be verified: %s says: %v", server, err)
+	return bad(Error, "stamps", "check the network and the name server; until it answers, polls leave such mail in the mailbox and try again",
+		"DNS does not answer, so the signatures of your mails cannot be verified: %s: %v", server, err)
 }
 
 // rejected returns the finding for a mail that failed a gate.
@@ -87,9 +87,9 @@ func (c stampsCheck) rejected(t trust.Trial) Finding {
 // withoutMail returns the findings for a mailbox without a recent mail from the operator.
 func (c stampsCheck) withoutMail() []Finding {
 	found := []Finding{bad(Info, "stamps", "send the agent a mail, then run doctor again",
-		"none of the last mails is from you, so the check of the sender could not be tried")}
+		"none of the last mails is from you, so sender verification could not be tested")}
 	if stamp, all := onlyStamp(c.probe.AuthservIDs); c.filter.Verify != trust.VerifyDKIM && all && !strings.EqualFold(stamp, c.filter.AuthservID) {
-		found = append(found, bad(Warn, "stamps", c.hint(), "authserv_id is %q, but no mail here carries that name", c.filter.AuthservID))
+		found = append(found, bad(Warn, "stamps", c.hint(), "authserv_id is %q, but no mail here has that name", c.filter.AuthservID))
 	}
 	return found
 }
@@ -110,10 +110,10 @@ func (c stampsCheck) verifier() string {
 // hintFor returns the hint for one mail.
 func (c stampsCheck) hintFor(t trust.Trial) string {
 	if t.SPFAlone && !c.filter.AllowSPF {
-		return "your provider must sign your mail by DKIM; allow_spf = true in [trust] believes every server of your domain instead"
+		return "your provider must sign your mail with DKIM; or set allow_spf = true in [trust], which trusts every server of your domain"
 	}
 	if t.Doubtful {
-		return "write plain text, or let your mail program make the mail by itself"
+		return "write plain text, or compose the mail in an ordinary mail program"
 	}
 	if t.Signing == nil {
 		return c.hint()
@@ -135,7 +135,7 @@ func (c stampsCheck) hint() string {
 	stamp, all := onlyStamp(c.probe.AuthservIDs)
 	switch {
 	case all && !strings.EqualFold(stamp, c.filter.AuthservID):
-		return fmt.Sprintf("the last %s carry the name %q: if that is your mail server, set authserv_id = %[2]q in [trust]", terminal.Count(len(c.probe.AuthservIDs), "mail"), stamp)
+		return fmt.Sprintf("the last %s have the name %q: if that is your mail server, set authserv_id = %[2]q in [trust]", terminal.Count(len(c.probe.AuthservIDs), "mail"), stamp)
 	case all:
 		return "your mail server checked it and it did not pass; see docs/security.md"
 	default:

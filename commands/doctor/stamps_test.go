@@ -44,8 +44,8 @@ func TestStamps(t *testing.T) {
 		{"to an alias", server, []trust.Trial{{Gate: trust.GateTrust, Signing: &trust.Signing{To: []string{"a@example.org", "b@example.net"}}}}, nil, Warn,
 			"would be rejected", "put @goulard3120 in the subject; if a@example.org or b@example.net is an address of the agent, add it to aliases in [mail]"},
 		{"a bounce", server, []trust.Trial{{Gate: trust.GateBounce, Reason: "r"}}, nil, Info, "would be rejected (bounce): r", "by hand"},
-		{"the DNS is down", dkim, unanswered, nil, Error, "the DNS does not answer, so the signatures of your mails cannot be verified: the name server of this machine (/etc/resolv.conf) says: lookup x._domainkey.example.org on 127.0.0.1:53: i/o timeout", "check the network and that name server"},
-		{"the resolver is down", resolver, unanswered, nil, Error, "127.0.0.2:53, the resolver in [trust], says: lookup x", "check the network"},
+		{"the DNS is down", dkim, unanswered, nil, Error, "DNS does not answer, so the signatures of your mails cannot be verified: the name server of this machine (/etc/resolv.conf): lookup x._domainkey.example.org on 127.0.0.1:53: i/o timeout", "check the network and the name server"},
+		{"the resolver is down", resolver, unanswered, nil, Error, "127.0.0.2:53, the resolver in [trust]: lookup x", "check the network"},
 		{"no mail from the operator", server, nil, []string{"", ""}, Info, "none of the last mails is from you", "send the agent a mail"},
 		{"not used", trust.Filter{Require: trust.RequireFrom}, good, nil, Skipped, "not used with", ""},
 	} {

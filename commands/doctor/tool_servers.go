@@ -41,7 +41,7 @@ func (c toolServersCheck) run(ctx context.Context) []Finding {
 		name := "tool." + s.Name
 		switch {
 		case s.URL == "" && noBox != nil:
-			found[i] = []Finding{bad(Error, name, "without a box the model has none of its tools", "%v", noBox)}
+			found[i] = []Finding{bad(Error, name, "without a sandbox the model has none of its tools", "%v", noBox)}
 		case s.URL != "" && !c.network:
 			found[i] = []Finding{skip(name, "needs the network", "run doctor without --no-network")}
 		default:
@@ -58,7 +58,7 @@ func (c toolServersCheck) run(ctx context.Context) []Finding {
 func (c toolServersCheck) try(ctx context.Context, name string, s toolserver.Server) []Finding {
 	session, err := toolserver.Start(ctx, s)
 	if err != nil {
-		hint := "check command of mcp; a program outside of /usr is in the box only with read = [\"ITS FOLDER\"], and has a network only with network = true"
+		hint := "check command of mcp; in the sandbox, a program outside /usr needs read = [\"ITS FOLDER\"], and a network needs network = true"
 		if s.URL != "" {
 			hint = "check url and token_file of mcp"
 		}
@@ -72,7 +72,7 @@ func (c toolServersCheck) try(ctx context.Context, name string, s toolserver.Ser
 	}
 	found := []Finding{good(name, "%s: %s", terminal.Count(len(titles), "tool"), strings.Join(titles, ", "))}
 	if len(titles) == 0 {
-		found = []Finding{bad(Warn, name, "", "it starts, and lists no tool that can be called")}
+		found = []Finding{bad(Warn, name, "", "it starts, but lists no callable tools")}
 	}
 	if notes != "" {
 		found = append(found, bad(Warn, name, "the model does not get these", "%s", notes))
@@ -83,7 +83,7 @@ func (c toolServersCheck) try(ctx context.Context, name string, s toolserver.Ser
 		entries []string
 	}{{"operator", t.Operator}, {"peer", t.Peer}, {"event", t.Event}, {"self", t.Self}} {
 		if missing := config.ServerTools(section.entries).Missing(s.Name, session.Names()); len(missing) > 0 {
-			found = append(found, bad(Warn, name, "correct [api.tools]", "%s in [api.tools] names what it does not list: %s", section.name, strings.Join(missing, ", ")))
+			found = append(found, bad(Warn, name, "fix [api.tools]", "%s in [api.tools] names tools that it does not list: %s", section.name, strings.Join(missing, ", ")))
 		}
 	}
 	return found

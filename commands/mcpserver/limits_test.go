@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 			line, err := readLine(bufio.NewReader(strings.NewReader(strings.Repeat("x", int(n)-1) + "\n")))
 			return err == nil && len(line) == int(n)-1
 		}},
-		{Const: "atOnce", Max: 8, Within: func(t *testing.T, n int64) bool {
+		{Const: "maxConcurrentCalls", Max: 8, Within: func(t *testing.T, n int64) bool {
 			within := false
 			synctest.Test(t, func(t *testing.T) {
 				var begun atomic.Int64
@@ -42,7 +42,7 @@ func TestLimits(t *testing.T) {
 			})
 			return within
 		}},
-		limittest.Duration("lastAnswers", 10*time.Second, 2, func(t *testing.T, d time.Duration) (awaited bool) {
+		limittest.Duration("answerGrace", 10*time.Second, 2, func(t *testing.T, d time.Duration) (awaited bool) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLines(nil, nil)
 				l.open.Add(1)
@@ -52,7 +52,7 @@ func TestLimits(t *testing.T) {
 			})
 			return awaited
 		}),
-		limittest.Duration("lastCalls", 2*time.Second, 2, func(t *testing.T, d time.Duration) (awaited bool) {
+		limittest.Duration("cancelGrace", 2*time.Second, 2, func(t *testing.T, d time.Duration) (awaited bool) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				in, client := io.Pipe()

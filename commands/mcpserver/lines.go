@@ -18,8 +18,8 @@ import (
 // maxLine limits a message, in bytes. It equals the limit of a relayed request.
 const maxLine = 8 << 20
 
-// lastAnswers is how long we wait for running calls after the end of the input.
-const lastAnswers = 10 * time.Second
+// answerGrace is how long we wait for running calls after the end of the input.
+const answerGrace = 10 * time.Second
 
 // lines is the transport: one message per line. The SDK's own transport ends the session at the
 // first invalid line. This one answers such a line and reads the next.
@@ -76,9 +76,9 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// await waits until all requests are answered, but at most for lastAnswers.
+// await waits until all requests are answered, but at most for answerGrace.
 func (l *lines) await(ctx context.Context) {
-	over := time.After(lastAnswers)
+	over := time.After(answerGrace)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for l.open.Load() > 0 {
@@ -142,7 +142,7 @@ func (l *lines) read() {
 			if next.message, err = jsonrpc.DecodeMessage(line); err == nil {
 				break
 			}
-			if next.err = l.refuse(jsonrpc.CodeInvalidRequest, "the line is not one message of JSON-RPC 2.0"); next.err == nil {
+			if next.err = l.refuse(jsonrpc.CodeInvalidRequest, "the line is not a JSON-RPC 2.0 message"); next.err == nil {
 				continue
 			}
 		}

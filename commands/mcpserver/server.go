@@ -27,11 +27,11 @@ type Server struct {
 	Secrets       *secret.Known // redacted in the report of a crash
 }
 
-// atOnce is the number of calls that run at the same time. Others wait.
-const atOnce = 8
+// maxConcurrentCalls is the number of calls that run at the same time. Others wait.
+const maxConcurrentCalls = 8
 
-// lastCalls is how long we wait for running calls after ctx is done.
-const lastCalls = 2 * time.Second
+// cancelGrace is how long we wait for running calls after ctx is done.
+const cancelGrace = 2 * time.Second
 
 // Serve serves until in ends, out cannot be written, or ctx is done. The end of in is not an error.
 // Otherwise Serve returns the write error or the cause of ctx. When in ends, Serve waits up to ten
@@ -56,7 +56,7 @@ func (s Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	case <-ctx.Done():
 		select {
 		case <-ended:
-		case <-time.After(lastCalls): // a client that stopped reading holds them up
+		case <-time.After(cancelGrace): // a client that stopped reading holds them up
 		}
 	}
 	if ctx.Err() != nil {
@@ -76,7 +76,7 @@ type calls struct {
 
 // newCalls returns the calls of a session that ends with ctx.
 func newCalls(ctx context.Context) *calls {
-	return &calls{ctx: ctx, slots: make(chan struct{}, atOnce)}
+	return &calls{ctx: ctx, slots: make(chan struct{}, maxConcurrentCalls)}
 }
 
 // handler returns the SDK's handler for a tool. It returns every error of the tool as text for the

@@ -70,7 +70,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 	if n := strings.Count(out.String(), `"text":"done"`); n != 100 {
 		t.Errorf("%d calls were answered", n)
 	}
-	if most.Load() > atOnce {
+	if most.Load() > maxConcurrentCalls {
 		t.Errorf("%d calls were worked on at a time", most.Load())
 	}
 }
@@ -100,7 +100,7 @@ func TestResults(t *testing.T) {
 }
 
 // A session that is ended cancels its calls.
-func TestEndedInACall(t *testing.T) {
+func TestSessionEndCancelsCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
 	s := Server{Name: "x", Version: "1", Tools: []react.Tool{tool("hang", func(ctx context.Context) (string, error) {
@@ -118,7 +118,7 @@ func TestEndedInACall(t *testing.T) {
 }
 
 // An output that cannot be written ends the session.
-func TestNobodyReads(t *testing.T) {
+func TestBrokenOutput(t *testing.T) {
 	r, w := io.Pipe()
 	r.Close()
 	in, writes := io.Pipe()

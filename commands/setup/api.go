@@ -19,7 +19,7 @@ type apiPart struct {
 
 func (a *apiPart) write(d *document) {
 	d.section("api")
-	d.line("provider", a.provider, "anthropic | openai, which many others speak")
+	d.line("provider", a.provider, "anthropic | openai, or a compatible server")
 	if a.url != "" {
 		d.line("base_url", a.url, "")
 	}
@@ -37,7 +37,7 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 		if f.value == "" || runner == turn.API || runner == "" {
 			continue
 		}
-		if err := in.Asker.Wrong("add --runner api", "--%s works only with --runner api", f.flag); err != nil {
+		if err := in.Asker.Wrong("add --runner api", "--%s requires --runner api", f.flag); err != nil {
 			return nil, err
 		}
 	}
@@ -47,7 +47,7 @@ func (in *interview) askAPI(ctx context.Context, runner string) (*apiPart, error
 	a := &apiPart{url: in.APIBaseURL, keyFile: in.APIKeyFile}
 	var err error
 	a.provider, err = in.Asker.Ask(ctx, in.APIProvider, terminal.Question{
-		Flag: "api-provider", Text: "the API: anthropic, or openai, which many others speak", Guess: config.Anthropic, Check: isOneOf(config.Anthropic, config.OpenAI),
+		Flag: "api-provider", Text: "the API: anthropic, or openai for any OpenAI-compatible server", Guess: config.Anthropic, Check: isOneOf(config.Anthropic, config.OpenAI),
 	})
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (in *interview) askModel(ctx context.Context, a *apiPart, given string) (er
 	if guess == "" && a.provider == config.Anthropic {
 		guess = turn.UsualModel()
 	}
-	a.model, err = in.Asker.Ask(ctx, given, terminal.Question{Flag: "api-model", Text: "the provider's name of the model", Guess: guess, Check: isText})
+	a.model, err = in.Asker.Ask(ctx, given, terminal.Question{Flag: "api-model", Text: "the provider's name for the model", Guess: guess, Check: isText})
 	return err
 }
 
@@ -93,20 +93,20 @@ func (in *interview) askKeyOf(ctx context.Context, handle string, a *apiPart) er
 		return nil
 	}
 	if !in.Asker.CanAsk() {
-		in.Asker.Missing("--api-key-file", "the file with the provider's key")
+		in.Asker.Missing("--api-key-file", "the file with the provider's API key")
 		return nil
 	}
-	return in.typeKey(ctx, a)
+	return in.askKeyText(ctx, a)
 }
 
-// typeKey asks for the key. An empty line means that the key comes later, or that the server needs
-// no key.
-func (in *interview) typeKey(ctx context.Context, a *apiPart) (err error) {
+// askKeyText asks for the key. An empty line means that the key comes later, or that the server
+// needs no key.
+func (in *interview) askKeyText(ctx context.Context, a *apiPart) (err error) {
 	where, empty := a.provider, "leave empty to add it later"
 	if a.url != "" {
 		where, empty = a.url, "leave empty if it needs none"
 	}
-	a.key, err = in.askSecret(ctx, a.keyFile, fmt.Sprintf("the API key of %s (not shown; %s): ", where, empty))
+	a.key, err = in.askSecret(ctx, a.keyFile, fmt.Sprintf("the API key for %s (not shown; %s): ", where, empty))
 	if err == nil && a.key == "" && a.url != "" {
 		a.keyFile = ""
 	}

@@ -32,7 +32,7 @@ func isMailbox(text string) error {
 
 func isHandle(text string) error {
 	if !state.ValidHandle(text) {
-		return errors.New("use a-z, 0-9 and -, at most 32, without the @")
+		return errors.New("use a-z, 0-9 and -, at most 32 characters, without the @")
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func isHandle(text string) error {
 func isPeer(text string) error {
 	handle, key, keyed := strings.Cut(text, "=")
 	if keyed && !fleet.ValidPublicKey(key) {
-		return errors.New("behind the = comes a public key, U and 55 more characters: `" + terminal.Program + " fleet key` prints it on the machine of that agent")
+		return errors.New("expected HANDLE=KEY, where KEY is U and 55 characters: run `" + terminal.Program + " fleet key` on that agent's machine to print its key")
 	}
 	return isHandle(handle)
 }

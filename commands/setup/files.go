@@ -25,16 +25,16 @@ import (
 // is written, it removes the files and folders it created. created is false if a configuration
 // already exists; Write keeps that one.
 func (p Plan) Write(ctx context.Context, path string) (created bool, err error) {
-	var made trail
+	var made createdPaths
 	defer func() {
 		if !created {
-			made.undo()
+			made.remove()
 		}
 	}()
 	for _, secret := range p.Secrets {
 		written, err := made.file(ctx, secret.File, secret.Value+"\n")
 		if err == nil && !written {
-			err = terminal.WithHint(fmt.Errorf("%s exists already", secret.File), "to use it, do not give the secret again; to replace it, remove the file first")
+			err = terminal.WithHint(fmt.Errorf("%s already exists", secret.File), "to use it, leave the secret out; to replace it, remove the file first")
 		}
 		if err != nil {
 			return false, fmt.Errorf("write %s: %w", secret.What, err)
@@ -53,11 +53,11 @@ func (p Plan) Write(ctx context.Context, path string) (created bool, err error) 
 	return created, nil
 }
 
-// trail lists the paths of created files and folders in order of creation.
-type trail []string
+// createdPaths lists the paths of created files and folders in order of creation.
+type createdPaths []string
 
 // folders records the missing folders on the way to dir.
-func (t *trail) folders(dir string) {
+func (t *createdPaths) folders(dir string) {
 	var missing []string
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -71,7 +71,7 @@ func (t *trail) folders(dir string) {
 
 // file is writeNew, and records the files and folders it creates. It writes no file once ctx has
 // ended.
-func (t *trail) file(ctx context.Context, path, text string) (written bool, err error) {
+func (t *createdPaths) file(ctx context.Context, path, text string) (written bool, err error) {
 	if ctx.Err() != nil {
 		return false, terminal.WithHint(errors.New("interrupted: nothing was written"), "run init again")
 	}
@@ -83,8 +83,8 @@ func (t *trail) file(ctx context.Context, path, text string) (written bool, err 
 	return written, err
 }
 
-// undo removes the recorded files and folders. It keeps folders with other files in them.
-func (t *trail) undo() {
+// remove removes the recorded files and folders. It keeps folders with other files in them.
+func (t *createdPaths) remove() {
 	for _, path := range slices.Backward(*t) {
 		_ = os.Remove(path) // leftovers do no harm
 	}
@@ -195,8 +195,8 @@ type document struct {
 // text returns the agent.toml.
 func (p parts) text(home string) string {
 	d := &document{home: home}
-	d.text("# @" + p.agent.handle + ", as agentstateloop init has set it up. Change what you like.\n" +
-		"# agent.toml.example has every setting; what is left out here has its default.\n")
+	d.text("# @" + p.agent.handle + ", created by agentstateloop init. Edit as you like.\n" +
+		"# agent.toml.example has every setting; those left out here have their defaults.\n")
 	p.agent.write(d)
 	if p.mail != nil {
 		p.mail.write(d)
@@ -209,7 +209,7 @@ func (p parts) text(home string) string {
 	p.schedule.write(d)
 	if p.mail != nil {
 		d.section("replies")
-		d.line("ack_after", "20s", "an answer that is ready by then comes without \"what do you need?\" before it")
+		d.line("ack_after", "20s", "an answer within this time comes without \"what do you need?\" first")
 	}
 	return d.String()
 }

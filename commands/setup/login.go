@@ -77,7 +77,7 @@ func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
 	case in.PasswordStdin && !in.Asker.CanAsk():
 		return in.readPassword(l)
 	case l.stored && in.Asker.CanAsk():
-		in.Asker.Tell("the password is in %s, which exists already", l.passwordFile)
+		in.Asker.Tell("using the password in %s, which already exists", l.passwordFile)
 		return nil
 	case l.stored, in.PasswordFile != "" && !in.Asker.CanAsk():
 		return nil
@@ -92,8 +92,8 @@ func (in *interview) askPassword(ctx context.Context, m *mailPart) error {
 // passwordPrompt returns the prompt for the password of the user name, which may differ from the
 // address.
 func (m *mailPart) passwordPrompt() string {
-	what := cmp.Or(m.known.secret, "password")
-	return fmt.Sprintf("the %s of %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address))
+	what := cmp.Or(m.preset.secret, "password")
+	return fmt.Sprintf("the %s for %s (not shown; leave empty to add it later): ", what, cmp.Or(m.username, m.address))
 }
 
 // askSecret asks for a secret for file until the answer is valid. It returns "" for an empty line.
@@ -125,7 +125,7 @@ func (in *interview) readPassword(l *login) error {
 	if there, err := config.ReadPrivate(l.passwordFile); err == nil && strings.TrimRight(string(there), "\r\n") == text {
 		return nil
 	}
-	return in.Asker.Wrong("leave --password-stdin out to use what is in it, or remove it", "%s exists already, with another password", l.passwordFile)
+	return in.Asker.Wrong("leave --password-stdin out to use that password, or remove the file", "%s already exists with another password", l.passwordFile)
 }
 
 // stdinSecret reads all of standard input as a secret.

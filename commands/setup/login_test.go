@@ -9,9 +9,9 @@ import (
 // differs from the address.
 func TestPasswordPrompt(t *testing.T) {
 	for want, m := range map[string]mailPart{
-		"the password of a@example.org (":    {address: "a@example.org"},
-		"the password of u (":                {address: "a@example.org", username: "u"},
-		"the app password of a@gmail.com (n": {address: "a@gmail.com", known: preset{secret: "app password"}},
+		"the password for a@example.org (":    {address: "a@example.org"},
+		"the password for u (":                {address: "a@example.org", username: "u"},
+		"the app password for a@gmail.com (n": {address: "a@gmail.com", preset: preset{secret: "app password"}},
 	} {
 		if got := m.passwordPrompt(); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)

@@ -18,7 +18,7 @@ type mailPart struct {
 	imap, smtp, caFile string
 	login              login
 	trust              trustPart
-	known              preset
+	preset             preset
 }
 
 func (m *mailPart) write(d *document) {
@@ -27,7 +27,7 @@ func (m *mailPart) write(d *document) {
 	d.section("mail.imap")
 	m.writeServer(d, m.imap)
 	if m.username != "" {
-		d.line("username", m.username, "to log in with, also to send")
+		d.line("username", m.username, "for IMAP and SMTP")
 	}
 	m.login.write(d)
 	d.section("mail.smtp")
@@ -55,24 +55,24 @@ func (in *interview) askMail(ctx context.Context, address string) (*mailPart, er
 	if err != nil {
 		return nil, err
 	}
-	m.known = presets()[choice]
+	m.preset = presets()[choice]
 	if choice != "" { // otherwise a script must set more flags first
 		if err := in.askServers(ctx, m, choice); err != nil {
 			return nil, err
 		}
 	}
-	if m.trust, err = in.trust(m.known); err != nil {
+	if m.trust, err = in.trust(m.preset); err != nil {
 		return nil, err
 	}
-	m.login.clientID, m.login.provider = in.ClientID, m.known.provider
-	if in.ClientID != "" && choice != "" && m.known.provider == "" {
-		if err := in.Asker.Wrong("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id works only with --preset gmail or outlook"); err != nil {
+	m.login.clientID, m.login.provider = in.ClientID, m.preset.provider
+	if in.ClientID != "" && choice != "" && m.preset.provider == "" {
+		if err := in.Asker.Wrong("write [mail.imap.oauth2] yourself: see agent.toml.example", "--client-id requires --preset gmail or outlook"); err != nil {
 			return nil, err
 		}
 	}
-	if m.known.onlyOAuth && in.ClientID == "" {
+	if m.preset.onlyOAuth && in.ClientID == "" {
 		m.login.clientID, err = in.Asker.Ask(ctx, "", terminal.Question{
-			Flag: "client-id", Text: "the client id of the application you registered with the provider, which accepts no passwords (OAuth2, see docs/operating.md)", Check: isText,
+			Flag: "client-id", Text: "the OAuth2 client id of the application you registered (this provider accepts no passwords, see docs/operating.md)", Check: isText,
 		})
 	}
 	return m, err
@@ -92,15 +92,15 @@ func (in *interview) askPreset(ctx context.Context, address string) (string, err
 	case in.IMAPHost != "":
 		return presetGeneric, nil
 	}
-	text := "its mail provider (" + strings.Join(withMail, ", ") + ")"
+	text := "the agent's mail provider (" + strings.Join(withMail, ", ") + ")"
 	if !in.Asker.CanAsk() {
-		text += ", or --imap-host for a server of your own"
+		text += ", or --imap-host for your own server"
 	}
 	return in.Asker.Ask(ctx, "", terminal.Question{Flag: "preset", Text: text, Guess: presetGeneric, Check: isOneOf(withMail...)})
 }
 
 func (in *interview) askServers(ctx context.Context, m *mailPart, choice string) error {
-	m.imap, m.smtp = m.known.imap, m.known.smtp
+	m.imap, m.smtp = m.preset.imap, m.preset.smtp
 	if choice == presetOutlook && presetOf(m.address) != choice {
 		m.smtp = "smtp.office365.com:587" // a company's own domain
 	}
@@ -130,7 +130,7 @@ func (in *interview) askIMAP(ctx context.Context, m *mailPart, given string) (st
 		guess = "imap." + domainOf(m.address)
 	}
 	host, err := in.Asker.Ask(ctx, given, terminal.Question{
-		Flag: "imap-host", Text: "its IMAP server", Guess: guess, Check: isHost, Try: in.tryHost(m, "993", imapPorts, mail.Server.GreetIMAP),
+		Flag: "imap-host", Text: "the IMAP server", Guess: guess, Check: isHost, Try: in.tryHost(m, "993", imapPorts, mail.Server.GreetIMAP),
 	})
 	return withPort(host, "993"), err
 }
@@ -142,7 +142,7 @@ func (in *interview) askSMTP(ctx context.Context, m *mailPart, given string) (st
 		guess = smtpFor(m.imap)
 	}
 	host, err := in.Asker.Ask(ctx, given, terminal.Question{
-		Flag: "smtp-host", Text: "its SMTP server", Guess: guess, Check: isHost, Try: in.tryHost(m, "465", smtpPorts, mail.Server.GreetSMTP),
+		Flag: "smtp-host", Text: "the SMTP server", Guess: guess, Check: isHost, Try: in.tryHost(m, "465", smtpPorts, mail.Server.GreetSMTP),
 	})
 	return withPort(host, "465"), err
 }
@@ -157,14 +157,14 @@ func (t trustPart) write(d *document) {
 	d.section("trust")
 	switch {
 	case t.require == trust.RequireChallenge:
-		d.line("require", t.require, "you are asked by mail about each mail of yours")
+		d.line("require", t.require, "you confirm each of your mails by mail")
 	case t.authservID != "":
-		d.line("authserv_id", t.authservID, "the mail server whose check of a sender counts")
+		d.line("authserv_id", t.authservID, "the mail server that verifies senders")
 	default:
-		d.line("verify", trust.VerifyDKIM, "your mail is recognised by its signature")
+		d.line("verify", trust.VerifyDKIM, "your mail is verified by its DKIM signature")
 	}
 	if t.fallback != "" {
-		d.line("fallback", t.fallback, "you are asked about mail that is not proved")
+		d.line("fallback", t.fallback, "you confirm mail that fails verification")
 	}
 }
 
@@ -183,7 +183,7 @@ func (in *interview) trust(known preset) (trustPart, error) {
 		}
 	}
 	if in.AuthservID != "" && t.require == trust.RequireChallenge {
-		return t, in.Asker.Wrong("leave one of them out", "--authserv-id is for --require dmarc: with challenge the mail server's check does not count")
+		return t, in.Asker.Wrong("leave one of them out", "--authserv-id cannot be used with --require challenge, which ignores the mail server's check")
 	}
 	return t, nil
 }

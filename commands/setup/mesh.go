@@ -47,7 +47,7 @@ func (m meshPart) write(d *document) {
 		d.line("peers", m.peers, "their messages cause turns")
 	}
 	if m.keymaster != "" {
-		d.line("keymaster", m.keymaster, "learns of passwords that fail")
+		d.line("keymaster", m.keymaster, "is told about failing passwords")
 	}
 	if config.OverNATS(m.url) || len(m.keys) > 0 {
 		m.writeKeys(d)
@@ -57,7 +57,7 @@ func (m meshPart) write(d *document) {
 // writeKeys writes [mesh.keys], with a placeholder for each peer whose key is unknown.
 func (m meshPart) writeKeys(d *document) {
 	d.section("mesh.keys")
-	d.text("# The public keys of other agents: without its key a sender is unproven.\n")
+	d.text("# The public keys of other agents. Messages of an agent without a key are unproven.\n")
 	for _, k := range m.keys {
 		d.line(k.handle, k.key, "")
 	}
@@ -86,7 +86,7 @@ func (in *interview) askMeshKey(ctx context.Context, handle string, m *meshPart,
 		if !in.Asker.CanAsk() {
 			return in.Asker.Wrong(terminal.HintOf(err), "--mesh-key-file: %v", err)
 		}
-		if kept, err := in.Asker.Keep(ctx, err, "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, err, "use it anyway?"); kept || err != nil {
 			return err
 		}
 		given = ""
@@ -103,7 +103,7 @@ func (in *interview) askKeyFile(ctx context.Context, handle, before, given strin
 	if given == "" && !in.Asker.CanAsk() {
 		given = guess
 	}
-	return in.Asker.Ask(ctx, given, terminal.Question{Flag: "mesh-key-file", Text: "the file with the agent's key for the mesh, which is made if it is missing", Guess: guess, Check: isText})
+	return in.Asker.Ask(ctx, given, terminal.Question{Flag: "mesh-key-file", Text: "the file for the agent's mesh key (created if it is missing)", Guess: guess, Check: isText})
 }
 
 // readOrMakeKey reads the public key of the key file, or creates a key if the file is missing.
@@ -135,7 +135,7 @@ func MakeKey(ctx context.Context, loader *config.Loader, file string) (public st
 	}
 	seed, public, err := fleet.NewKey()
 	if err != nil {
-		return "", false, fmt.Errorf("make key: %w", err)
+		return "", false, fmt.Errorf("create key: %w", err)
 	}
 	loader.Secrets.Learn(file, seed)
 	if made, err = writeNew(file, seed+"\n"); err != nil {
@@ -155,7 +155,7 @@ func PublicKey(ctx context.Context, loader *config.Loader, file string) (string,
 	}
 	public, err := fleet.PublicKey(seed)
 	if err != nil {
-		return "", terminal.WithHint(fmt.Errorf("%s: %w", file, err), "a file that exists is never overwritten: name another one, or move this one away")
+		return "", terminal.WithHint(fmt.Errorf("%s: %w", file, err), "an existing file is never overwritten: name another one, or move this one away")
 	}
 	return public, nil
 }

@@ -18,13 +18,13 @@ import (
 func PasswordFile(c *config.Config) (string, error) {
 	switch secret := c.File.Mail.IMAP.Secret(); {
 	case !c.Has("mail"):
-		return "", terminal.Usagef("this agent answers no mail", "%s has no [mail], and so no password", c.Path)
+		return "", terminal.Usagef("this agent answers no mail", "%s has no [mail], so it has no password", c.Path)
 	case secret.Login:
-		return "", terminal.Usagef("run `"+terminal.Program+" login`", "the mailbox has no password: it is used with a refresh token (OAuth2)")
+		return "", terminal.Usagef("run `"+terminal.Program+" login`", "the mailbox has no password: it uses a refresh token (OAuth2)")
 	case len(secret.Command) > 0:
-		return "", terminal.Usagef("change it where that command finds it, or set password_file in [mail.imap]", "the password is what %s prints, and not in a file", secret.Command[0])
+		return "", terminal.Usagef("change it where that command reads it, or set password_file in [mail.imap]", "the password comes from %s, not from a file", secret.Command[0])
 	case secret.Env != "":
-		return "", terminal.Usagef("change it where that is set: for polls in the crontab; or set password_file in [mail.imap]", "the password is in the environment variable %s, and not in a file", secret.Env)
+		return "", terminal.Usagef("change the variable (for polls, in the crontab), or set password_file in [mail.imap]", "the password comes from the environment variable %s, not from a file", secret.Env)
 	default:
 		return c.Resolve(secret.File), nil
 	}
@@ -38,22 +38,22 @@ func (s Setup) NewPassword(ctx context.Context, c *config.Config, a *cycle.Agent
 	if err != nil {
 		return "", err
 	}
-	if err := replaceable(file); err != nil {
+	if err := checkReplaceable(file); err != nil {
 		return "", err
 	}
 	for {
-		password, err := s.newPassword(ctx, file, a.Mail.Mailbox.Username, fromStdin)
+		password, err := s.readNewPassword(ctx, file, a.Mail.Mailbox.Username, fromStdin)
 		if password == "" || err != nil {
 			return "", err
 		}
 		err = s.tryPassword(ctx, c, a, password)
 		switch {
 		case ctx.Err() != nil:
-			return "", terminal.WithHint(errors.New("interrupted: the old password stays"), "run init again")
+			return "", terminal.WithHint(errors.New("interrupted: the old password was kept"), "run init again")
 		case err != nil && !s.Asker.CanAsk():
-			return "", terminal.WithHint(fmt.Errorf("%w: the old password stays", err), terminal.HintOf(err)+"; with --no-network the new one is not tried")
+			return "", terminal.WithHint(fmt.Errorf("%w: the old password was kept", err), terminal.HintOf(err)+"; --no-network skips the test")
 		case err != nil:
-			if kept, err := s.Asker.Keep(ctx, err, "replace the old password all the same?"); err != nil {
+			if kept, err := s.Asker.Keep(ctx, err, "replace the old password anyway?"); err != nil {
 				return "", err
 			} else if !kept {
 				continue
@@ -68,13 +68,13 @@ func (s Setup) keepPassword(ctx context.Context, file, password string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return replace(file, password+"\n")
 	}
-	var made trail
+	var made createdPaths
 	_, err := made.file(ctx, file, password+"\n")
 	return err
 }
 
-// newPassword reads the password. It returns "" for an empty line.
-func (s Setup) newPassword(ctx context.Context, file, username string, fromStdin bool) (string, error) {
+// readNewPassword reads the password. It returns "" for an empty line.
+func (s Setup) readNewPassword(ctx context.Context, file, username string, fromStdin bool) (string, error) {
 	switch {
 	case fromStdin:
 		text, err := s.stdinSecret()
@@ -84,9 +84,9 @@ func (s Setup) newPassword(ctx context.Context, file, username string, fromStdin
 		s.Loader.Secrets.Learn(file, text)
 		return text, nil
 	case !s.Asker.CanAsk():
-		return "", terminal.Usagef("see agentstateloop init --help", "--password-stdin is missing, and without a terminal the password cannot be asked for")
+		return "", terminal.Usagef("see agentstateloop init --help", "--password-stdin is required without a terminal")
 	}
-	return s.askSecret(ctx, file, fmt.Sprintf("the new password of %s (not shown; leave empty to keep the old one): ", username))
+	return s.askSecret(ctx, file, fmt.Sprintf("the new password for %s (not shown; leave empty to keep the old one): ", username))
 }
 
 // tryPassword logs in with the password wherever the file is used: to the mailbox, and to the SMTP
@@ -112,13 +112,14 @@ func (s Setup) tryPassword(ctx context.Context, c *config.Config, a *cycle.Agent
 	return nil
 }
 
-// replaceable returns an error unless a password file may be replaced: it is missing, or a regular
-// file of ours. If root replaced it, root would own the new file, and the agent could not read it.
-func replaceable(file string) error {
+// checkReplaceable returns an error unless a password file may be replaced: it is missing, or a
+// regular file of ours. If root replaced it, root would own the new file, and the agent could not
+// read it.
+func checkReplaceable(file string) error {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(file); err == nil {
-			return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", file), "remove it, or make the file that it points to")
+			return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", file), "remove it, or create the file that it points to")
 		}
 		return nil
 	}
@@ -129,7 +130,7 @@ func replaceable(file string) error {
 		return fmt.Errorf("%s is not a regular file", file)
 	}
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok && int(sys.Uid) != os.Geteuid() {
-		return terminal.WithHint(fmt.Errorf("%s belongs to user %d, not to you", file, sys.Uid), "run init as the user of the agent")
+		return terminal.WithHint(fmt.Errorf("%s belongs to user %d, not to you", file, sys.Uid), "run init as the agent's user")
 	}
 	return nil
 }

@@ -37,18 +37,18 @@ func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error)
 	guess := noSandbox
 	if in.Sandbox == "" {
 		self, err := in.Loader.Executable()
-		if err != nil || !in.Asker.CanAsk() || !slices.Contains(boxable, t.runner) {
+		if err != nil || !in.Asker.CanAsk() || !slices.Contains(sandboxed, t.runner) {
 			return "", nil
 		}
 		if _, err := box.Bubblewrap(ctx, self); err != nil {
 			return "", nil
 		}
-		if t.worksInBox(ctx, self) {
+		if t.worksInSandbox(ctx, self) {
 			guess = turn.Bwrap
 		}
 	}
 	answer, err := in.Asker.Ask(ctx, in.Sandbox, terminal.Question{
-		Flag: "sandbox", Text: "what confines it, bwrap (a box, where it sees its own folder, program and login, and no other file of yours) or none",
+		Flag: "sandbox", Text: "the agent's sandbox: bwrap (it sees only its own folder, program and login) or none",
 		Guess: guess, Check: isOneOf(turn.Bwrap, noSandbox),
 	})
 	if answer == noSandbox {
@@ -57,12 +57,12 @@ func (in *interview) askSandbox(ctx context.Context, t turnPart) (string, error)
 	return answer, err
 }
 
-// boxable are the runners whose program can run in a sandbox.
-var boxable = []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.ACP}
+// sandboxed are the runners whose program can run in a sandbox.
+var sandboxed = []string{turn.Exec, turn.Claude, turn.Codex, turn.Gemini, turn.ACP}
 
-// worksInBox tries the program in a sandbox with a temporary folder and home. It only looks for a
-// program of the operator's own, because running it might do anything.
-func (t turnPart) worksInBox(ctx context.Context, self string) bool {
+// worksInSandbox tries the program in a sandbox with a temporary folder and home. It only looks for
+// a program of the operator's own, because running it might do anything.
+func (t turnPart) worksInSandbox(ctx context.Context, self string) bool {
 	if t.runner == turn.Codex {
 		return false // its tools run in a sandbox of their own, which cannot be nested in ours
 	}
@@ -94,14 +94,14 @@ func (t turnPart) worksInBox(ctx context.Context, self string) bool {
 	return err == nil
 }
 
-// lookFor looks for a program as a turn will: a name in the PATH of the configuration, a path as a
-// file.
-func (in *interview) lookFor(program, path string) error {
+// checkProgram looks for a program as a turn will: a name in the PATH of the configuration, a path
+// as a file.
+func (in *interview) checkProgram(program, path string) error {
 	if !strings.Contains(program, "/") {
 		if config.InPath(program, path) != "" {
 			return nil
 		}
-		return terminal.WithHint(fmt.Errorf("%s is not in the PATH that the agent will have, %s", program, path), "install it, or give its full path")
+		return terminal.WithHint(fmt.Errorf("%s is not in the agent's PATH (%s)", program, path), "install it, or give its full path")
 	}
 	if err := in.makeAbsolute(&program); err != nil {
 		return err
@@ -126,26 +126,27 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 		if len(in.Command) > 0 || !slices.Contains([]string{turn.Claude, turn.Codex, turn.Gemini}, runner) {
 			return nil
 		}
-		return in.lookFor(runner, path)
+		return in.checkProgram(runner, path)
 	}
 }
 
-// whatCommand describes the command of a runner that needs one. It returns "" for other runners.
-func whatCommand(runner string) string {
+// commandQuestion describes the command of a runner that needs one. It returns "" for other
+// runners.
+func commandQuestion(runner string) string {
 	switch runner {
 	case turn.Exec:
-		return "that program, which reads the prompt on stdin and prints the answer"
+		return "the command line of your program, which reads the prompt on stdin and prints the answer"
 	case turn.ACP:
-		return "that agent, with the arguments that make it speak ACP, such as gemini --acp"
+		return "the command line of the agent, with its arguments for ACP, such as gemini --acp"
 	}
 	return ""
 }
 
 // commandHint returns the hint for a command whose program is missing.
 func commandHint(command []string, err error) string {
-	hint := "--no-check takes it as it is"
+	hint := "--no-check accepts it anyway"
 	if words := strings.Fields(command[0]); len(words) > 1 {
-		return "each word needs a --command of its own: --command " + strings.Join(words, " --command ")
+		return "use one --command for each word: --command " + strings.Join(words, " --command ")
 	}
 	if first := terminal.HintOf(err); first != "" {
 		hint = first + "; " + hint
@@ -155,25 +156,27 @@ func commandHint(command []string, err error) string {
 
 // askCommand asks for the command of the agent. Only runner = "exec" and "acp" need one.
 func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
-	if len(t.command) == 0 && whatCommand(t.runner) == "" {
+	if len(t.command) == 0 && commandQuestion(t.runner) == "" {
 		return nil
 	}
 	if len(t.command) > 0 {
-		err := in.lookFor(t.command[0], t.path)
+		err := in.checkProgram(t.command[0], t.path)
 		switch {
 		case err == nil || in.NoCheck || in.Print:
 			return nil
 		case !in.Asker.CanAsk():
 			return in.Asker.Wrong(commandHint(t.command, err), "--command: %v", err)
 		}
-		if kept, err := in.Asker.Keep(ctx, err, "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, err, "use it anyway?"); kept || err != nil {
 			return err
 		}
 	}
 	command, err := in.Asker.Ask(ctx, "", terminal.Question{
-		Flag: "command", Text: cmp.Or(whatCommand(t.runner), whatCommand(turn.Exec)),
+		Flag: "command", Text: cmp.Or(commandQuestion(t.runner), commandQuestion(turn.Exec)),
 		Guess: strings.Join(t.command, " "), Check: isText,
-		Try: func(_ context.Context, answer string) error { return in.lookFor(strings.Fields(answer)[0], t.path) },
+		Try: func(_ context.Context, answer string) error {
+			return in.checkProgram(strings.Fields(answer)[0], t.path)
+		},
 	})
 	t.command = strings.Fields(command)
 	return err

@@ -92,7 +92,7 @@ func (s Setup) Plan(ctx context.Context, o Options, path string) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	if err := in.check(p.complete().text(home)); err != nil {
+	if err := in.check(p.withPlaceholders().text(home)); err != nil {
 		return Plan{}, err
 	}
 	return Plan{Text: p.text(home), Workdir: p.turn.workdir, Secrets: p.secrets(), Key: p.mesh.public}, s.Asker.Problems()
@@ -200,9 +200,9 @@ func (in *interview) checkFlags(m *meshPart) error {
 	return nil
 }
 
-// complete returns the parts with example values for those a script did not give, so that check can
-// find errors in the rest.
-func (p parts) complete() parts {
+// withPlaceholders returns the parts with example values for those a script did not give, so that
+// check can find errors in the rest.
+func (p parts) withPlaceholders() parts {
 	p.agent.handle = cmp.Or(p.agent.handle, "agent")
 	p.turn.runner = cmp.Or(p.turn.runner, "none")
 	if p.turn.runner == turn.Exec && len(p.turn.command) == 0 {
@@ -239,7 +239,7 @@ func (in *interview) check(text string) error {
 		if !ok {
 			return err
 		}
-		if err := in.Asker.Wrong(e.Advice, "the answers do not make a valid configuration: %s: %s", e.Key, e.Text); err != nil {
+		if err := in.Asker.Wrong(e.Advice, "the answers give an invalid configuration: %s: %s", e.Key, e.Text); err != nil {
 			return err
 		}
 	}

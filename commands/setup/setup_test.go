@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestText: whatever was answered, its text reads back as it was.
-func TestText(t *testing.T) {
+// TestAnswersReadBack: whatever was answered, its text reads back as it was.
+func TestAnswersReadBack(t *testing.T) {
 	const home = "/home/me"
 	p := parts{
 		agent: agentPart{handle: "goulard3120", operators: []string{"op@example.com", `"odd \ one"@example.com`}, stateDir: "/s"},

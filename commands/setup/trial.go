@@ -23,9 +23,9 @@ import (
 // trialTime limits one trial of a server. The user waits for it.
 const trialTime = 8 * time.Second
 
-// reaches reports whether to try servers: a user is there to correct errors, and the network may be
+// canTry reports whether to try servers: a user is there to correct errors, and the network may be
 // used.
-func (s Setup) reaches() bool { return s.Asker.CanAsk() && s.Network }
+func (s Setup) canTry() bool { return s.Asker.CanAsk() && s.Network }
 
 // trial announces a trial, runs it and returns its error.
 func (s Setup) trial(ctx context.Context, what string, do func(context.Context) error) error {
@@ -36,7 +36,7 @@ func (s Setup) trial(ctx context.Context, what string, do func(context.Context) 
 	defer cancel()
 	err := do(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return terminal.WithHint(cause, "is the port right, and does a firewall let it through?")
+		return terminal.WithHint(cause, "is the port right, and does the firewall allow it?")
 	}
 	return err
 }
@@ -49,19 +49,19 @@ func hostHint(err error, ports string) string {
 	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isDNS && dns.IsNotFound:
-		return "is the name right? the help pages of the provider have it"
+		return "is the name right? the provider's help pages have it"
 	case isDNS, errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return "is this machine online? what cannot be tried now can be kept as it is"
+		return "is this machine online? if not, you can use this answer without a test"
 	case isNames:
-		return "use a name of the certificate: " + strings.Join(names.Certificate.DNSNames, ", ")
+		return "use a name in the certificate: " + strings.Join(names.Certificate.DNSNames, ", ")
 	case isAuthority:
-		return "if it is your own server, name its authority with --ca-file FILE"
+		return "if it is your own server, pass its CA certificate with --ca-file FILE"
 	case errors.Is(err, os.ErrNotExist):
-		return "name the authority of the server with --ca-file FILE, or leave that out"
+		return "pass the server's CA certificate with --ca-file FILE, or leave --ca-file out"
 	case isRecord, errors.Is(err, syscall.ECONNREFUSED):
-		return "is the port right? usual are " + ports
+		return "is the port right? the usual ports are " + ports
 	}
-	return "usual ports are " + ports
+	return "the usual ports are " + ports
 }
 
 // The usual ports of mail servers.
@@ -76,7 +76,7 @@ var errNotListed = errors.New("the API does not list the model")
 // tryAPI asks the model API for its models, which is free. After an error, the user corrects the
 // value or keeps it.
 func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
-	for in.reaches() && !in.Print {
+	for in.canTry() && !in.Print {
 		if _, err := os.Lstat(a.keyFile); a.keyFile != "" && a.key == "" && errors.Is(err, fs.ErrNotExist) {
 			return nil // the key comes later
 		}
@@ -85,14 +85,14 @@ func (in *interview) tryAPI(ctx context.Context, a *apiPart, t turnPart) error {
 		if err == nil {
 			return nil
 		}
-		if kept, err := in.Asker.Keep(ctx, apiHint(err, where), "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, apiHint(err, where), "use it anyway?"); kept || err != nil {
 			return err
 		}
 		switch {
 		case errors.Is(err, errNotListed):
 			err = in.askModel(ctx, a, "")
 		case react.KeyRefused(err) && a.key != "":
-			err = in.typeKey(ctx, a)
+			err = in.askKeyText(ctx, a)
 		case !react.KeyRefused(err) && a.url != "":
 			a.url, err = in.Asker.Ask(ctx, "", terminal.Question{Flag: "api-base-url", Text: "the URL of the API", Guess: a.url, Check: isText})
 		default:
@@ -143,11 +143,11 @@ func apiHint(err error, where string) error {
 	case terminal.HintOf(err) != "":
 		return err
 	case errors.Is(err, errNotListed):
-		hint = "look up its name at the provider"
+		hint = "check the model's name with the provider"
 	case react.KeyRefused(err):
-		hint = "is the key whole, and of this provider?"
-	case unread(err):
-		hint = "correct the file; it is read again"
+		hint = "is the key complete, and from this provider?"
+	case isUnread(err):
+		hint = "fix the file; it will be read again"
 	}
 	return terminal.WithHint(err, hint)
 }
@@ -156,18 +156,18 @@ func apiHint(err error, where string) error {
 // error, the user corrects the value or keeps it. It does not try a new key, which no server knows
 // yet.
 func (in *interview) tryMesh(ctx context.Context, handle string, m *meshPart) error {
-	for m.url != "" && m.seed == "" && in.reaches() && !in.Print {
+	for m.url != "" && m.seed == "" && in.canTry() && !in.Print {
 		err := in.trial(ctx, m.url, func(ctx context.Context) error { return in.reachMesh(ctx, handle, m) })
 		if err == nil {
 			return nil
 		}
-		if kept, err := in.Asker.Keep(ctx, meshHint(err, handle, m), "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, meshHint(err, handle, m), "use it anyway?"); kept || err != nil {
 			return err
 		}
 		switch {
-		case refused(err) && config.OverNATS(m.url):
+		case isRefused(err) && config.OverNATS(m.url):
 			err = in.askMeshKey(ctx, handle, m, "")
-		case refused(err):
+		case isRefused(err):
 			m.tokenFile, err = in.Asker.Ask(ctx, "", terminal.Question{Flag: "mesh-token-file", Text: "the file with the agent's token for the mesh", Guess: m.tokenFile, Check: isText})
 			err = errors.Join(err, in.makeAbsolute(&m.tokenFile))
 		default:
@@ -231,20 +231,20 @@ func (in *interview) carrier(handle string, m *meshPart) (cycle.Carrier, error) 
 
 // meshHint adds a hint to an error of a mesh.
 func meshHint(err error, handle string, m *meshPart) error {
-	hint := "does it run there? `" + terminal.Program + " mesh serve` starts one"
+	hint := "does a mesh run there? `" + terminal.Program + " mesh serve` starts one"
 	switch {
 	case terminal.HintOf(err) != "":
 		return err
-	case unread(err):
-		hint = "correct the file, or name another"
-	case config.OverNATS(m.url) && refused(err):
-		hint = "the servers must know the key of this agent: `" + terminal.Program + " fleet plan` takes it as " + handle + "=" + m.public
+	case isUnread(err):
+		hint = "fix the file, or name another"
+	case config.OverNATS(m.url) && isRefused(err):
+		hint = "the servers must know this agent's key: pass " + handle + "=" + m.public + " to `" + terminal.Program + " fleet plan`"
 	case config.OverNATS(m.url):
-		hint = "is nats-server running, and the url right? the administrator makes what is missing with `" + terminal.Program + " fleet create`"
-	case refused(err) && m.tokenFile == "":
-		hint = "this mesh asks for a token"
-	case refused(err):
-		hint = "the token in " + m.tokenFile + " must be the one that the mesh has for this agent"
+		hint = "is nats-server running, and the url right? the administrator creates missing streams with `" + terminal.Program + " fleet create`"
+	case isRefused(err) && m.tokenFile == "":
+		hint = "this mesh requires a token"
+	case isRefused(err):
+		hint = "the token in " + m.tokenFile + " must match the mesh's token for this agent"
 	}
 	return terminal.WithHint(err, hint)
 }

@@ -21,7 +21,7 @@ func (m *mailPart) server(host string) mail.Server {
 
 // tryHost connects to a server typed with or without a port, and waits for its greeting.
 func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Server, context.Context) error) func(context.Context, string) error {
-	if !in.reaches() || in.Print {
+	if !in.canTry() || in.Print {
 		return nil
 	}
 	return func(ctx context.Context, answer string) error {
@@ -37,7 +37,7 @@ func (in *interview) tryHost(m *mailPart, port, ports string, greet func(mail.Se
 // tryLogin logs in to both servers with the secret that a poll will use. After an error, the user
 // corrects the value or keeps it.
 func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
-	for in.reaches() {
+	for in.canTry() {
 		secret, err := in.secret(m)
 		if secret == nil || err != nil {
 			return err // the secret comes later
@@ -46,13 +46,13 @@ func (in *interview) tryLogin(ctx context.Context, m *mailPart) error {
 		if err == nil {
 			return in.trySMTP(ctx, m)
 		}
-		if kept, err := in.Asker.Keep(ctx, in.loginHint(err, m, m.imap, imapPorts), "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, in.loginHint(err, m, m.imap, imapPorts), "use it anyway?"); kept || err != nil {
 			return err
 		}
 		switch {
-		case unread(err):
+		case isUnread(err):
 			continue // it may be there by now
-		case refused(err):
+		case isRefused(err):
 			err = in.askLoginAgain(ctx, m)
 		default:
 			m.imap, err = in.askIMAP(ctx, m, "")
@@ -76,7 +76,7 @@ func (in *interview) trySMTP(ctx context.Context, m *mailPart) error {
 		if err == nil {
 			return nil
 		}
-		if kept, err := in.Asker.Keep(ctx, in.loginHint(err, m, m.smtp, smtpPorts), "keep it as it is?"); kept || err != nil {
+		if kept, err := in.Asker.Keep(ctx, in.loginHint(err, m, m.smtp, smtpPorts), "use it anyway?"); kept || err != nil {
 			return err
 		}
 		if m.smtp, err = in.askSMTP(ctx, m, ""); err != nil {
@@ -121,7 +121,7 @@ func (in *interview) askLoginAgain(ctx context.Context, m *mailPart) error {
 	if m.login.password == "" {
 		return in.askUsername(ctx, m)
 	}
-	prompt := fmt.Sprintf("the %s of %s again (not shown; leave empty for another username): ", cmp.Or(m.known.secret, "password"), cmp.Or(m.username, m.address))
+	prompt := fmt.Sprintf("the %s for %s again (not shown; leave empty to change the username): ", cmp.Or(m.preset.secret, "password"), cmp.Or(m.username, m.address))
 	password, err := in.askSecret(ctx, m.login.passwordFile, prompt)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (in *interview) askLoginAgain(ctx context.Context, m *mailPart) error {
 // askUsername asks for the user name, and again for the password if it was typed.
 func (in *interview) askUsername(ctx context.Context, m *mailPart) error {
 	name, err := in.Asker.Ask(ctx, "", terminal.Question{
-		Flag: "username", Text: "the username at the server", Guess: cmp.Or(m.username, m.address), Check: isText,
+		Flag: "username", Text: "the username on the server", Guess: cmp.Or(m.username, m.address), Check: isText,
 	})
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (in *interview) loginHint(err error, m *mailPart, host, ports string) error
 	where := ""
 	switch {
 	case len(l.passwordCommand) > 0:
-		where = "is what " + l.passwordCommand[0] + " prints the password? "
+		where = "does " + l.passwordCommand[0] + " print the right password? "
 	case l.password == "":
 		where = "is the right password in " + l.passwordFile + "? "
 	}
@@ -166,14 +166,14 @@ func (in *interview) loginHint(err error, m *mailPart, host, ports string) error
 // explainLogin explains a failed login to the user. where is a question about the place of the
 // password, or "".
 func explainLogin(err error, host, ports, where string) error {
-	if unread(err) {
+	if isUnread(err) {
 		denied, _ := state.CredentialFailure(err)
-		return terminal.WithHint(denied.Err, strings.TrimSpace(where+"correct it; it is read again"))
+		return terminal.WithHint(denied.Err, strings.TrimSpace(where+"fix it; it will be read again"))
 	}
 	if denied, ok := state.CredentialFailure(err); ok {
-		hint := cmp.Or(config.ProviderNote(host, mail.AuthPlain), "some servers want another username than the address")
+		hint := cmp.Or(config.ProviderNote(host, mail.AuthPlain), "some servers expect a username other than the address")
 		reason := strings.TrimPrefix(denied.Err.Error(), "login: ")
-		return terminal.WithHint(fmt.Errorf("the server refuses the login: %s", reason), where+hint)
+		return terminal.WithHint(fmt.Errorf("the server refused the login: %s", reason), where+hint)
 	}
 	if terminal.HintOf(err) != "" {
 		return err
@@ -181,14 +181,14 @@ func explainLogin(err error, host, ports, where string) error {
 	return terminal.WithHint(err, hostHint(err, ports))
 }
 
-// refused reports whether a server refused a login.
-func refused(err error) bool {
+// isRefused reports whether a server refused a login.
+func isRefused(err error) bool {
 	_, ok := state.CredentialFailure(err)
 	return ok
 }
 
-// unread reports whether a secret could not be read.
-func unread(err error) bool {
+// isUnread reports whether a secret could not be read.
+func isUnread(err error) bool {
 	_, ok := errors.AsType[*config.UnreadError](err)
 	return ok
 }

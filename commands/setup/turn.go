@@ -35,21 +35,21 @@ func (t turnPart) write(d *document) {
 		d.line("workdir", path(t.workdir), "where the agent works")
 	}
 	if t.conversation != "" {
-		d.line("conversation", t.conversation, "operator: one with you; thread: one in each mail thread")
+		d.line("conversation", t.conversation, "operator: a single one with you; thread: one per mail thread")
 	}
 	if t.sandbox != "" {
-		d.line("sandbox", t.sandbox, "the agent runs in a box; [turn.box] grants more")
+		d.line("sandbox", t.sandbox, "the agent runs in a sandbox; [turn.box] grants more")
 		if t.runner == turn.Codex {
-			d.text("# The box of codex itself cannot be made in it: see docs/operating.md.\n")
+			d.text("# codex cannot create its own sandbox in it: see docs/operating.md.\n")
 		}
 	}
-	d.text("# The PATH of the shell that ran init: cron's has two folders.\n")
+	d.text("# The PATH of the shell that ran init; cron's has only two folders.\n")
 	d.text(fmt.Sprintf("env = { PATH = %s }\n", d.toml(t.path)))
 }
 
 // askTurn asks for the runner and its settings.
 func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, error) {
-	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: lastingPath(in.Loader.Env("PATH"))}
+	t := turnPart{command: slices.Clone(in.Command), workdir: in.Workdir, path: permanentPath(in.Loader.Env("PATH"))}
 	runner := in.Runner
 	if runner == "" && len(t.command) > 0 {
 		runner = turn.Exec
@@ -60,7 +60,7 @@ func (in *interview) askTurn(ctx context.Context, handle string) (turnPart, erro
 	}
 	var err error
 	t.runner, err = in.Asker.Ask(ctx, runner, terminal.Question{
-		Flag: "runner", Text: "what answers: claude, codex, gemini, acp (any agent that speaks ACP), api (a model, with no other program), exec (a program of yours) or none",
+		Flag: "runner", Text: "the program that answers: claude, codex, gemini, acp (any ACP agent), api (a model API, without another program), exec (your own program) or none",
 		Guess: cmp.Or(found, turn.Exec), Check: isOneOf(config.Runners()...), Try: in.tryRunner(t.path),
 	})
 	if err != nil {
@@ -92,14 +92,14 @@ func (in *interview) askConversation(ctx context.Context) (string, error) {
 		value = config.ConversationOperator
 	}
 	return in.Asker.Ask(ctx, value, terminal.Question{
-		Flag: "conversation", Text: "how it remembers: operator (one conversation with you) or thread (one in each mail thread, so that topics do not mix)",
+		Flag: "conversation", Text: "the agent's conversations: operator (a single one with you) or thread (one per mail thread, so that topics do not mix)",
 		Guess: config.ConversationOperator, Check: isOneOf(config.ConversationOperator, config.ConversationThread),
 	})
 }
 
-// lastingPath returns a PATH that a cron job can use: absolute folders, each once, without those of
-// a `go run`, and with the usual folders at the end.
-func lastingPath(path string) string {
+// permanentPath returns a PATH that a cron job can use: absolute folders, each once, without those
+// of a `go run`, and with the usual folders at the end.
+func permanentPath(path string) string {
 	var dirs []string
 	for _, dir := range append(filepath.SplitList(path), "/usr/local/bin", "/usr/bin", "/bin") {
 		if filepath.IsAbs(dir) && !slices.Contains(dirs, dir) && !cron.TemporaryBinary(dir) {
@@ -128,7 +128,7 @@ type agentPart struct {
 
 func (a agentPart) write(d *document) {
 	d.section("agent")
-	d.line("handle", a.handle, "its callsign, for subjects, is @"+a.handle)
+	d.line("handle", a.handle, "its callsign in subjects is @"+a.handle)
 	if len(a.operators) > 0 {
 		d.line("operator", a.operators, "may wake it by mail; the first receives its mail")
 	}
@@ -151,7 +151,7 @@ func (in *interview) askOperators(ctx context.Context) ([]string, error) {
 		}
 		return valid, nil
 	}
-	operator, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "operator", Text: "your own email address, which you write from", Check: isAddress})
+	operator, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "operator", Text: "your own email address, the one you write from", Check: isAddress})
 	return []string{operator}, err
 }
 
@@ -160,7 +160,7 @@ func (in *interview) askOperators(ctx context.Context) ([]string, error) {
 func (in *interview) askAddress(ctx context.Context, operators []string) (string, error) {
 	check := func(text string) error {
 		if slices.ContainsFunc(operators, func(o string) bool { return strings.EqualFold(o, text) }) {
-			return errors.New("is your own address: the agent needs a mailbox of its own")
+			return errors.New("is your own address: the agent needs its own mailbox")
 		}
 		return isAddress(text)
 	}
@@ -174,7 +174,7 @@ func (in *interview) askHandle(ctx context.Context, address string) (string, err
 	if !state.ValidHandle(guess) {
 		guess = ""
 	}
-	return in.Asker.Ask(ctx, in.Handle, terminal.Question{Flag: "handle", Text: "the agent's name; you call it as @NAME", Guess: guess, Check: isHandle})
+	return in.Asker.Ask(ctx, in.Handle, terminal.Question{Flag: "handle", Text: "the agent's name (you will call it @NAME)", Guess: guess, Check: isHandle})
 }
 
 // schedulePart is [schedule].

@@ -20,12 +20,12 @@ import (
 // Asker asks the user at a terminal for values that no flag sets. Without a terminal it cannot ask,
 // and collects the missing and wrong values.
 type Asker struct {
-	terminal *os.File // nil if standard input is not a terminal
-	lines    *bufio.Reader
-	out      *Output
-	secrets  *secret.Known
-	typed    []string  // the answers of Secret
-	problems []problem // see Problems
+	terminal  *os.File // nil if standard input is not a terminal
+	lines     *bufio.Reader
+	out       *Output
+	secrets   *secret.Known
+	passwords []string  // the answers of Secret
+	problems  []problem // see Problems
 }
 
 // NewAsker returns an Asker that reads from stdin if that is a terminal. It prints its questions to
@@ -42,7 +42,7 @@ func NewAsker(stdin io.Reader, out *Output, secrets *secret.Known) *Asker {
 func (a *Asker) CanAsk() bool { return a.terminal != nil }
 
 // errInterrupted reports that the user ended the questions with an interrupt or an end of file.
-var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or set flags: see agentstateloop init --help")
+var errInterrupted = WithHint(errors.New("interrupted: nothing was written"), "run init again, or use flags: see agentstateloop init --help")
 
 // Question asks for one value.
 type Question struct {
@@ -88,8 +88,8 @@ func (a *Asker) Ask(ctx context.Context, value string, q Question) (string, erro
 		if answer == "" {
 			continue
 		}
-		if slices.Contains(a.typed, answer) {
-			a.Tell("that is the password that you have just typed, and it was sent nowhere: type something else here")
+		if slices.Contains(a.passwords, answer) {
+			a.Tell("that is the password you just typed; it was not sent: type another answer")
 			continue
 		}
 		if err = q.Check(answer); err != nil {
@@ -112,7 +112,7 @@ func (a *Asker) accept(ctx context.Context, q Question, answer string) (bool, er
 	if err == nil {
 		return true, nil
 	}
-	return a.Keep(ctx, err, "keep it as it is?")
+	return a.Keep(ctx, err, "use it anyway?")
 }
 
 // Keep prints an error, and asks whether to continue anyway.
@@ -171,7 +171,7 @@ func (a *Asker) Secret(ctx context.Context, prompt string) (string, error) {
 	}
 	answer = strings.TrimSpace(answer)
 	if answer != "" {
-		a.typed = append(a.typed, answer)
+		a.passwords = append(a.passwords, answer)
 	}
 	return answer, nil
 }
@@ -207,13 +207,13 @@ func Unread(w io.Writer) bool {
 	if err != nil {
 		return false
 	}
-	gone := false
+	closed := false
 	err = conn.Control(func(fd uintptr) {
 		end := []unix.PollFd{{Fd: int32(fd)}}
 		n, err := unix.Poll(end, 0)
-		gone = err == nil && n > 0 && end[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+		closed = err == nil && n > 0 && end[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
 	})
-	return err == nil && gone
+	return err == nil && closed
 }
 
 // Nearest returns the candidate that a mistyped word most likely means. It returns "" if no

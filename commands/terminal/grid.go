@@ -149,7 +149,7 @@ const fewestColumns = 20
 func ColumnsOf(w io.Writer) func() int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nowhere
+		return noSize
 	}
 	return func() int {
 		columns, _, err := term.GetSize(int(f.Fd()))
@@ -160,7 +160,7 @@ func ColumnsOf(w io.Writer) func() int {
 	}
 }
 
-func nowhere() int { return 0 }
+func noSize() int { return 0 }
 
 // columnsOf calls a function of ColumnsOf. It returns 0 for nil.
 func columnsOf(columns func() int) int {

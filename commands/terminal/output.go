@@ -185,7 +185,7 @@ func (a *Asker) Wrong(hint, format string, args ...any) error {
 func (a *Asker) Missing(flags, question string) {
 	a.problems = append(a.problems, problem{
 		missing: true, text: flags + " is missing: " + question,
-		alone: flags + " is missing, and without a terminal it cannot be asked for: " + question,
+		alone: flags + " is required without a terminal: " + question,
 	})
 }
 
@@ -209,9 +209,9 @@ func (a *Asker) Problems() error {
 	wrong := len(a.problems) - missing
 	switch {
 	case wrong == 0:
-		return Usagef(hint, "%s missing, and without a terminal nothing can be asked for:%s", Count(missing, "value"), lines.String())
+		return Usagef(hint, "%s (cannot ask without a terminal):%s", Count(missing, "missing value"), lines.String())
 	case missing == 0:
-		return Usagef(hint, "%s wrong:%s", Count(wrong, "value"), lines.String())
+		return Usagef(hint, "%s:%s", Count(wrong, "invalid value"), lines.String())
 	}
-	return Usagef(hint, "%s missing and %d wrong, and without a terminal nothing can be asked for:%s", Count(missing, "value"), wrong, lines.String())
+	return Usagef(hint, "%s and %s (cannot ask without a terminal):%s", Count(missing, "missing value"), Count(wrong, "invalid value"), lines.String())
 }

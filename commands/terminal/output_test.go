@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestText checks that text from a mail cannot control the terminal.
-func TestText(t *testing.T) {
+// TestPrintable checks that text from a mail cannot control the terminal.
+func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, ünïcödé 漢字 🙂\n\tindented": "plain, ünïcödé 漢字 🙂\n\tindented",
 		"\x1b[31mred\x1b[0m":              "�[31mred�[0m",
@@ -34,8 +34,8 @@ func TestJSONIsSafe(t *testing.T) {
 	}
 }
 
-// TestPrompt checks that a question is wrapped at words, with the cursor behind it.
-func TestPrompt(t *testing.T) {
+// TestPromptWraps checks that a question is wrapped at words, with the cursor behind it.
+func TestPromptWraps(t *testing.T) {
 	var out bytes.Buffer
 	o := &Output{Stderr: &out, ErrColumns: func() int { return 30 }}
 	o.Prompt("how it remembers: operator or thread [operator]: ")

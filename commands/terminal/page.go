@@ -45,7 +45,7 @@ func joinLines(page string) string {
 	first := "" // the first input line of the last element of lines
 	for line := range strings.Lines(page) {
 		line = strings.TrimSuffix(line, "\n")
-		if len(lines) > 0 && goesOn(first, line) {
+		if len(lines) > 0 && continues(first, line) {
 			lines[len(lines)-1] += " " + strings.TrimLeft(line, " ")
 			continue
 		}
@@ -54,8 +54,8 @@ func joinLines(page string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// goesOn reports whether line continues the paragraph or description that began with first.
-func goesOn(first, line string) bool {
+// continues reports whether line continues the paragraph or description that began with first.
+func continues(first, line string) bool {
 	text := strings.TrimLeft(line, " ")
 	leading := len(line) - len(text)
 	if text == "" || strings.TrimSpace(first) == "" {

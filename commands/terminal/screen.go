@@ -15,7 +15,7 @@ import (
 func RowsOf(w io.Writer) func() int {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return nowhere
+		return noSize
 	}
 	return func() int {
 		_, rows, err := term.GetSize(int(f.Fd()))

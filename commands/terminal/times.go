@@ -48,7 +48,7 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
-var errDuration = errors.New(`is not a duration: write "90s", "30m", "2h" or "90d"`)
+var errDuration = errors.New(`is not a duration such as "90s", "30m", "2h" or "90d"`)
 
 // maxDays is the longest duration in days: a century.
 const maxDays = 36500

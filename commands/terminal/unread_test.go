@@ -9,8 +9,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// TestUnread checks that only the end of a reader counts.
-func TestUnread(t *testing.T) {
+// TestUnreadOutput checks that only the end of a reader counts.
+func TestUnreadOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -132,8 +132,8 @@ flags:
 	}
 }
 
-// TestErrorsAreWrapped checks that one sees what belongs to a message.
-func TestErrorsAreWrapped(t *testing.T) {
+// TestErrorsWrap checks that one sees what belongs to a message.
+func TestErrorsWrap(t *testing.T) {
 	var out bytes.Buffer
 	o := Output{Stderr: &out, ErrColumns: func() int { return 40 }}
 	o.Error("no configuration found: neither a nor b exists", "run init to create one")
