@@ -22,19 +22,18 @@ func Step(s State, events []Event, p Policy, now time.Time) State {
 	if StepObserver != nil {
 		StepObserver(s, events, p, now)
 	}
-	m := newMachine(&s, p, now)
-	m.step(events)
-	return m.State
+	return StepInOrder(&s, events, p, now, nil)
 }
 
 // StepObserver, if not nil, sees the arguments of each Step. Only tests of the order of the rules
 // set it.
 var StepObserver func(s State, events []Event, p Policy, now time.Time)
 
-// StepInOrder is Step with the rules of each group in the order that the function returns for them.
-// The result is the same for every order that heeds After (TestFreeRulesCommute).
-func StepInOrder(s State, events []Event, p Policy, now time.Time, order func([]Rule) []Rule) State {
-	m := newMachine(&s, p, now)
+// StepInOrder is Step with the rules of each group in the order that the function returns for them,
+// or as they are written if it is nil. The result is the same for every order that heeds After
+// (TestFreeRulesCommute).
+func StepInOrder(s *State, events []Event, p Policy, now time.Time, order func([]Rule) []Rule) State {
+	m := newMachine(s, p, now)
 	m.order = order
 	m.step(events)
 	return m.State

@@ -69,7 +69,7 @@ func TestStatusText(t *testing.T) {
   inbox      2 waiting, 4 deferred, 4 quarantined
   deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
   deferred   1 message until 12:01:00: not logged in
-  outbox     2 waiting: the mail server cannot be used; next try 12:01:00 (in 1m)
+  outbox     2 waiting: the mail server is unavailable; next try 12:01:00 (in 1m)
   outbox     1 waiting: the next poll sends it
   turn       running, turn.1 epoch 3, running_tool Bash [2J, waits for 1 tool
 `},

@@ -38,7 +38,7 @@ func TestRefusedKey(t *testing.T) {
 		seed   func(context.Context) (string, error)
 		words  string
 	}{
-		{"alice", func(context.Context) (string, error) { return fleettest.NewKey(t).Seed, nil }, "refuses the key"},
+		{"alice", func(context.Context) (string, error) { return fleettest.NewKey(t).Seed, nil }, "key refused"},
 		{"bob", right, "lacks a right"},
 		{"alice", func(context.Context) (string, error) { return "", errors.New("no such file") }, "no such file"},
 	} {
@@ -78,9 +78,9 @@ func TestServerAway(t *testing.T) {
 	late := mesh.Message{ID: "late", To: "bob", Text: "hello", SentAt: time.Now()}
 	e.Servers[0].Stop()
 	_, err := alice.Send(t.Context(), late)
-	fails(t, err, "does not answer")
+	fails(t, err, "no answer")
 	_, err = alice.Take(t.Context())
-	fails(t, err, "does not answer")
+	fails(t, err, "no answer")
 	e.Servers[0].Continue()
 	e.Until("it answers", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, late)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"agentstateloop/internal/testkit/simulator"
 	sim "agentstateloop/internal/testkit/simulator"
 )
 
@@ -130,7 +129,7 @@ var mustHappen = []string{
 const passedOften = 20_000
 
 // sometimes logs the counts, and with -for checks that the rare events happened.
-func sometimes(t *testing.T, counts simulator.Counts) {
+func sometimes(t *testing.T, counts sim.Counts) {
 	var report []string
 	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
 		report = append(report, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))

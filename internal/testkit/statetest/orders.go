@@ -23,7 +23,7 @@ type Recorded struct {
 // In returns the result of the step, in JSON, with the rules of each group in the order that the
 // function returns.
 func (r Recorded) In(t *testing.T, order func([]state.Rule) []state.Rule) string {
-	return JSON(t, state.StepInOrder(r.State, r.Events, r.Policy, r.Now, order))
+	return JSON(t, state.StepInOrder(&r.State, r.Events, r.Policy, r.Now, order))
 }
 
 // Observe calls f with every Step that play makes, in any goroutine. It returns their number.
