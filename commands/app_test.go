@@ -175,7 +175,7 @@ func TestHelpPages(t *testing.T) {
 			}
 			args := append(slices.Clone(path), c.Name)
 			text := helpPage(t, args)
-			if !strings.Contains(text, "Example:\n  ") && len(c.Subcommands) == 0 {
+			if !regexp.MustCompile(`(?m)^Examples?:\n  `).MatchString(text) && len(c.Subcommands) == 0 {
 				t.Errorf("%v: no example", args)
 			}
 			for _, f := range c.Flags {

@@ -72,8 +72,8 @@ func completionCommand(p *program) *cli.Command {
 		Name:      "completion",
 		Usage:     "print a completion script for your shell",
 		ArgsUsage: "bash|zsh|fish",
-		Description: `The script completes commands, flags and their values, the handles of your
-agents, and the numbers of messages.
+		Description: `Completes commands, flags and their values, the handles of your agents, and the
+numbers of messages.
 
 Example:
   source <(agentstateloop completion bash)`,
@@ -339,7 +339,7 @@ func (t *typed) flags() []candidate {
 		}
 		all = append(all, candidate{dashed(flag), usage})
 	}
-	return append(all, candidate{"--help", "show help"})
+	return append(all, candidate{"--help", "show this help"})
 }
 
 // path returns the command, such as "inbox show", or "".

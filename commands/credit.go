@@ -16,13 +16,13 @@ import (
 func creditCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "credit",
-		Usage:     "show the credit that is left, or top it up",
+		Usage:     "show the remaining credit, or top it up",
 		ArgsUsage: "[USD]",
-		Description: `Without an amount, shows the credit that is left. With one, adds that many
-dollars for good; an agent that was out of money goes on at once.
+		Description: `Without an amount, shows the remaining credit. With an amount, adds that many
+dollars permanently; an agent that was out of money resumes immediately.
 
-The credit that is left is credit_usd of [budget], plus all top-ups, less all
-that was spent since credit_usd was first set. Changing credit_usd changes it by
+The remaining credit is credit_usd of [budget] plus all top-ups, minus all
+spending since credit_usd was first set. A change of credit_usd changes it by
 the difference.
 
 Example:

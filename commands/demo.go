@@ -25,21 +25,21 @@ func demoCommand(p *program) *cli.Command {
 	var o demoOptions
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "a day in the life of an agent, in a few seconds",
-		Description: `Plays with servers, a crontab and a clock of its own. It needs no configuration
-and touches nothing of yours. Exits 1 if the agent does not do as it should.
-With --runner api the loop in this program runs the turns, with a model that
-answers from a script.
+		Usage: "simulate a day of an agent in a few seconds",
+		Description: `Simulates servers, a crontab and a clock. Needs no configuration, and touches
+none of your files. Exits 1 if the agent does not behave as expected. With
+--runner api the built-in loop runs the turns, with a model that answers from a
+script.
 
---nats plays two agents on two hosts, with a NATS server between them. For that
-it starts the nats-server in your PATH, on loopback, and ends it afterwards.
+--nats simulates two agents on two hosts with a NATS server between them. It
+starts the nats-server in your PATH, on loopback, and stops it afterwards.
 
-Example:
+Examples:
   agentstateloop demo --runner api
   agentstateloop demo --nats`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec or api", Value: turn.Exec, Destination: &o.runner},
-			switchFlag(&o.nats, "nats", "two agents on two hosts, over NATS"),
+			switchFlag(&o.nats, "nats", "simulate two agents on two hosts with NATS"),
 		},
 		Action: p.action(0, 0, o.run),
 	}

@@ -19,7 +19,7 @@ import (
 func fleetCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "fleet",
-		Usage: "the NATS servers over which agents of many machines meet",
+		Usage: "set up NATS servers as a mesh for agents on many machines",
 		Subcommands: []*cli.Command{
 			fleetKeyCommand(p),
 			fleetPlanCommand(p),
@@ -48,20 +48,20 @@ func fleetKeyCommand(p *program) *cli.Command {
 	var o fleetKeyOptions
 	return &cli.Command{
 		Name:  "key",
-		Usage: "make a key for a mesh over NATS, or show it",
-		Description: `Makes a file (mode 0600) with the seed of a new key, which is secret and never
-shown, and prints the public key, and where it belongs. A file that exists is
-kept: its public key is shown, so the command can be run again.
+		Usage: "create an agent's key for a mesh on NATS, or show it",
+		Description: `Creates a file (mode 0600) with the seed of a new key, which is secret and never
+shown. Prints the public key and where to enter it. If the file exists, the
+command keeps it and shows its public key, so you can run it again.
 
-The file is the one that the agent's configuration names as key_file in [mesh],
-or else HANDLE.nk next to the configuration. --file alone makes a key without an
-agent, such as the administrator's, with which fleet create is called.
+The default file is key_file in [mesh] of the agent's configuration, or else
+HANDLE.nk next to the configuration. With --file the command needs no agent; use
+it to create the administrator's key, which fleet create needs.
 
-Example:
+Examples:
   agentstateloop fleet key
   agentstateloop fleet key --file admin.nk`,
 		Flags: []cli.Flag{
-			textFlag(&o.file, "file", "`FILE` for the seed"),
+			textFlag(&o.file, "file", "`FILE`: file for the seed"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -193,20 +193,21 @@ func fleetPlanCommand(p *program) *cli.Command {
 		Name:      "plan",
 		Usage:     "print a configuration for nats-server",
 		ArgsUsage: "HANDLE=KEY...",
-		Description: `Prints a configuration for nats-server, the same for each server. It gives each
-agent its rights. A KEY is public, begins with U, and is what fleet key prints.
-What is to be filled in or changed is marked, and the first lines say how to go
-on. When an agent joins, run it again with all of them.
+		Description: `Prints a configuration for nats-server, the same for each server, with the
+rights of each agent. A KEY is a public key, begins with U, and is printed by
+fleet key. The first lines explain the next steps, and marks show the settings
+to fill in or change. When an agent joins, run the command again with all
+agents.
 
-Without --server it is for one server on this machine, on 127.0.0.1:4222. With
-three, which speak TLS, the mesh outlives the loss of one: name them as agents
-reach them.
+Without --server the configuration is for a single server on this machine, at
+127.0.0.1:4222. With three servers, which use TLS, the mesh survives the loss of
+one. Name servers by the addresses that agents connect to.
 
 Example:
   agentstateloop fleet plan goulard3120=UBEH… --admin UADM… >fleet.conf`,
 		Flags: []cli.Flag{
-			repeatedFlag(&o.servers, "server", "`HOST` of a server, or HOST:PORT; may be repeated"),
-			textFlag(&o.admin, "admin", "the public `KEY` of the administrator"),
+			repeatedFlag(&o.servers, "server", "`HOST`: a server, as HOST or HOST:PORT; may be repeated"),
+			textFlag(&o.admin, "admin", "`KEY`: public key of the administrator"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}

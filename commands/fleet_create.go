@@ -29,29 +29,29 @@ func fleetCreateCommand(p *program) *cli.Command {
 	var o fleetCreateOptions
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "make or mend what the NATS servers hold",
+		Usage:     "create or repair the streams of the mesh",
 		ArgsUsage: "[HANDLE...]",
-		Description: `Makes the streams of the mesh and a mailbox for each HANDLE, where they are
-missing, and mends their settings. It deletes nothing, and leaves a setting that
-it cannot change without a loss, with the command that can. Run it again when an
-agent joins, and after an upgrade.
+		Description: `Creates the streams of the mesh and a mailbox for each HANDLE, if they are
+missing, and repairs their settings. Deletes nothing. If a setting cannot be
+changed without data loss, it is kept, and the command that changes it is
+printed. Run it again when an agent joins, and after an upgrade.
 
-Without --url it takes url and ca_file from [mesh] of the configuration, and
-without HANDLE that agent and its peers. Each message is stored on as many
-servers as --url names, at most three.
+By default --url and --ca-file come from [mesh] of the configuration, and the
+HANDLEs are that agent and its peers. Each message is stored on as many servers
+as --url names, at most three.
 
 With --check it changes nothing. Exits 1 if something is left to do.
 
-Example:
+Examples:
   agentstateloop fleet create --admin-key admin.nk --url nats://127.0.0.1:4222 \
     goulard3120 dorlange3120
   agentstateloop fleet create --admin-key admin.nk --check`,
 		Flags: []cli.Flag{
-			textFlag(&o.adminKey, "admin-key", "`FILE` (0600) with the administrator's seed, from fleet key"),
-			textFlag(&o.url, "url", "`URL` of the servers, tls://HOST:PORT,HOST:PORT"),
-			textFlag(&o.caFile, "ca-file", "`FILE` with the certificates of their authority"),
-			&cli.IntFlag{Name: "servers", Usage: "the number `N` of servers", DefaultText: "as many as --url names", Destination: &o.servers},
-			switchFlag(&o.check, "check", "change nothing, only say what is to do"),
+			textFlag(&o.adminKey, "admin-key", "`FILE`: file (0600) with the administrator's seed"),
+			textFlag(&o.url, "url", "`URL`: servers, as tls://HOST:PORT,HOST:PORT"),
+			textFlag(&o.caFile, "ca-file", "`FILE`: file with the servers' CA certificates"),
+			&cli.IntFlag{Name: "servers", Usage: "`N`: number of servers", DefaultText: "as many as --url names", Destination: &o.servers},
+			switchFlag(&o.check, "check", "change nothing, only print what is left to do"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}

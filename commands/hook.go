@@ -16,7 +16,7 @@ import (
 func hookCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:        "hook",
-		Usage:       "try the programs and addresses that hear of events",
+		Usage:       "test a hook, a program or URL that receives events",
 		Subcommands: []*cli.Command{hookTestCommand(p)},
 	}
 }
@@ -42,11 +42,10 @@ func withHookHint(err error) error {
 func hookTestCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "test",
-		Usage:     "call one hook now, with an event named test",
+		Usage:     "call a hook with an event named test",
 		ArgsUsage: "NAME",
-		Description: `Calls the hook of that name, whichever events it hears, and prints what came of
-it. Nothing is recorded, and nothing is tried again. Exits 3 if the hook did not
-take the event.
+		Description: `Calls the hook of that name, whatever events it receives, and prints the result.
+Nothing is recorded or retried. Exits 3 if the hook fails.
 
 Example:
   agentstateloop hook test pager`,

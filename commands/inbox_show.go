@@ -29,21 +29,20 @@ func inboxShowCommand(p *program) *cli.Command {
 	var o inboxShowOptions
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show one message, by its number or key",
+		Usage:     "show one message",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `Shows what inbox list has a number for, and by its number or key also a message
-that is done, as long as it is kept. A message that is done is shown with what
-its turn handed back, and one that is not with where it stands. One in
-quarantine is shown with the reason and the evidence for it.
+		Description: `Takes any number from inbox list, and the number or key of a finished message as
+long as it is stored. A finished message is shown with its answer, a pending one
+with its status. One in quarantine is shown with the reason and the evidence.
 
-With --save it writes the files that came with the message into a folder, under
-their senders' names where these are safe. It overwrites nothing.
+With --save it writes the files of the message into a folder, under the sender's
+file names where these are safe. It overwrites nothing.
 
-Example:
+Examples:
   agentstateloop inbox show 12
   agentstateloop inbox show 12 --save ~/received
   agentstateloop inbox show q3`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files that came along into the folder `DIR`", Destination: &o.save}},
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files of the message into the folder `DIR`", Destination: &o.save}},
 		Action: p.agentAction(1, 1, o.run),
 	}
 }

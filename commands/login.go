@@ -33,19 +33,20 @@ func loginCommand(p *program) *cli.Command {
 	var o loginOptions
 	return &cli.Command{
 		Name:      "login",
-		Usage:     "get the refresh token for a mailbox with OAuth2",
+		Usage:     "get an OAuth2 refresh token for a mailbox",
 		ArgsUsage: "[imap|smtp]",
 		Description: `For a mailbox with [mail.imap.oauth2]. Prints a URL. Open it in a browser, log
-in as the agent's mailbox and allow the access. The browser then comes back to
-this program, which writes the refresh token to refresh_token_file (0600).
+in as the agent's mailbox and allow access. The provider then redirects the
+browser to this program, which writes the refresh token to refresh_token_file
+(0600).
 
-If the browser is on another machine, give --addr and forward its port:
+If the browser runs on another machine, set --addr and forward its port:
   ssh -L 8803:127.0.0.1:8803 thismachine
 
 Example:
   agentstateloop login --addr 127.0.0.1:8803`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS` the browser comes back to", Destination: &o.addr},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS`: loopback address for the redirect", Destination: &o.addr},
 		},
 		Action: p.action(0, 1, o.run),
 	}

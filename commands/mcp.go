@@ -28,20 +28,20 @@ func mcpCommand(p *program) *cli.Command {
 	var o mcpOptions
 	return &cli.Command{
 		Name:  turn.ToolServerCommand,
-		Usage: "offer the commands of this group as tools, by MCP",
+		Usage: "serve the commands of this group as MCP tools",
 		Description: `An MCP server on standard input and output, for the agent inside its turn. Its
-tools do what the commands do: submit_result, ask, ask_operator, send, sleep,
-remind, remember and search_history. With [turn] mcp the runners claude, codex,
-gemini and acp have it started for each turn; any other client can start it too.
-It ends with its input.
+tools do the same as the commands: submit_result, ask, ask_operator, send,
+sleep, remind, remember and search_history. With [turn] mcp the runners claude,
+codex, gemini and acp start it for each turn; any other client can start it too.
+It ends when its input ends.
 
-Outside of a turn its tools are listed, and each call is an error.
+Outside a turn it lists its tools, but each call is an error.
 
 Example:
   codex exec -c 'mcp_servers.agent.command="agentstateloop"' \
     -c 'mcp_servers.agent.args=["mcp"]' "remember that it rained"`,
 		Flags: []cli.Flag{
-			switchFlag(&o.approve, turn.ApproveFlag, "also decide claude's requests for permission ([turn] approve)"),
+			switchFlag(&o.approve, turn.ApproveFlag, "also answer claude's permission requests ([turn] approve)"),
 		},
 		Action: p.action(0, 0, o.run),
 	}

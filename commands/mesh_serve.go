@@ -26,22 +26,21 @@ func meshServeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run a mesh for the agents of this machine",
-		Description: `Holds messages, their files and nudges until their agents have taken them. What
-it has accepted survives a crash. It keeps them in mesh.d next to the agents'
-state directories, or in --dir. Listens on loopback alone, until it gets TERM or
-INT.
+		Description: `Stores messages, their files and nudges until the receiving agents take them.
+Accepted messages survive a crash. The storage is mesh.d next to the agents'
+state directories, or --dir. Listens only on loopback, until SIGTERM or SIGINT.
 
-FILE names the agents that may call, one on each line: HANDLE TOKEN. The file
-must be readable by you alone; a new token: head -c 18 /dev/urandom | base64.
-With --open anybody on this machine may call, and their messages are marked
-unproven.
+The file of --tokens lists the agents that may call, one per line: HANDLE TOKEN.
+It must be readable only by you. With --open any program on this machine may
+call, and messages without a token are marked unproven. To make a token:
+  head -c 18 /dev/urandom | base64
 
 Example:
   agentstateloop mesh serve --tokens ~/.config/agentstateloop/mesh-tokens`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "the loopback `ADDRESS` to listen on", Destination: &o.addr},
-			textFlag(&o.dir, "dir", "`FOLDER` for what it holds"),
-			textFlag(&o.tokens, "tokens", "`FILE` (0600) with the agents and their tokens"),
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "`ADDRESS`: loopback address to listen on", Destination: &o.addr},
+			textFlag(&o.dir, "dir", "`FOLDER`: folder for messages and files"),
+			textFlag(&o.tokens, "tokens", "`FILE`: file (0600) with handles and tokens"),
 			switchFlag(&o.open, "open", "accept calls without a token"),
 		},
 		Action: p.action(0, 0, o.run),

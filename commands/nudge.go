@@ -34,29 +34,31 @@ func nudgeCommand(p *program) *cli.Command {
 		Name:      "nudge",
 		Usage:     "wake the agent now, or another one through the mesh",
 		ArgsUsage: "[HANDLE]",
-		Description: `Works like a doorbell: an agent in IDLE goes to PREP and looks for messages each
-minute. The nudge is recorded first and cannot get lost. Then one cycle runs at
-once; a poll in the background runs the turns. Who nudged and why stands in the
-mail that says the agent is awake, in its next prompt for you, and in status.
+		Description: `Works like a doorbell: an agent in IDLE changes to PREP and checks for messages
+every minute. The nudge is recorded first, so it cannot get lost. Then one cycle
+runs immediately; a poll in the background runs the turns. The sender and the
+reason are shown in the mail that says the agent is awake, in its next prompt
+for you, and in status.
 
-With --wait it returns when the nudge is polled, or with --wait=POINT when it is
-queued, polled, turned (every turn that it caused has run) or delivered (and the
-answers are sent; done is the same). It exits 4 if HALT or the mesh refuses the
-nudge, 5 when --timeout is over, and 6 if a turn or a delivery failed.
+With --wait it returns when the nudge is polled. With --wait=POINT it returns
+when the nudge is queued, polled, turned (all turns that it caused have run) or
+delivered (and their answers are sent; done means the same). Exits 4 if HALT or
+the mesh refuses the nudge, 5 after --timeout, and 6 if a turn or a delivery
+failed.
 
-HANDLE names another agent. If its configuration lies in the same folder as
-yours, it is nudged in the same way. Any other is nudged through the mesh, as
-your agent: it must list your agent in its peers. Only --wait=queued works then.
+HANDLE names another agent. If its configuration is in the same folder as yours,
+it is nudged directly. Otherwise your agent nudges it through the mesh; it must
+list your agent in its peers, and only --wait=queued works.
 
-Example:
+Examples:
   make && agentstateloop nudge --reason "build is green"
   agentstateloop nudge --wait=done --timeout 2m --json`,
 		Flags: []cli.Flag{
-			textFlag(&o.from, "from", "`NAME` of the sender"),
-			textFlag(&o.reason, "reason", "why, as `TEXT` of one line"),
-			&cli.GenericFlag{Name: "wait", Value: &o.wait, Usage: "wait until it is polled, or has reached `POINT`"},
+			textFlag(&o.from, "from", "`NAME`: sender of the nudge"),
+			textFlag(&o.reason, "reason", "`TEXT`: reason, in one line"),
+			&cli.GenericFlag{Name: "wait", Value: &o.wait, Usage: "wait until the nudge is polled, or reaches `POINT`"},
 			durationFlag(&o.timeout, "timeout", "give up waiting after `DURATION`", nudgeTimeout),
-			switchFlag(&o.noPoll, "no-poll", "only record it, for the next poll"),
+			switchFlag(&o.noPoll, "no-poll", "only record the nudge, for the next poll"),
 		},
 		Action: p.agentAction(0, 1, o.run),
 	}

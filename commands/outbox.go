@@ -25,7 +25,7 @@ import (
 func outboxCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "outbox",
-		Usage: "look at what is not sent yet, or could not be",
+		Usage: "list and manage unsent and undelivered messages",
 		Subcommands: []*cli.Command{
 			outboxListCommand(p),
 			outboxShowCommand(p),
@@ -49,13 +49,13 @@ func withOutboxHint(err error) error {
 func outboxListCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
-		Usage: "list what waits to be sent, and what was given up",
-		Description: `Lists in this order: what waits, with the last failure and the next try; what
-was given up, because the server refused it for good or it waited five days; and
-mail that the server took and that came back. Each row has a number, which every
-outbox command takes, the time, to whom it goes, what it is, and how it stands.
+		Usage: "list unsent and undelivered messages",
+		Description: `Lists, in this order: unsent messages, with the last error and the next try;
+failed ones, which the server refused for good or which waited five days; and
+returned mail, which the server first accepted. Each row has a number, which
+every outbox command accepts, the time, the recipient, the kind, and the status.
 
-Example:
+Examples:
   agentstateloop outbox list
   agentstateloop outbox list --json`,
 		Action: p.agentAction(0, 0, listOutbox),
@@ -87,10 +87,10 @@ func listOutbox(c *call, a *cycle.Agent) error {
 func outboxShowCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show one of them, with its text",
+		Usage:     "show one message with its text",
 		ArgsUsage: "NUMBER|ID",
-		Description: `Shows to whom it goes, what the server said, where it is kept, which files go
-along, and its text.
+		Description: `Shows the recipient, the server's reply, where the message is stored, its files,
+and its text.
 
 Example:
   agentstateloop outbox show 5`,
@@ -165,11 +165,10 @@ func effectText(r cycle.OutboxRow) (string, error) {
 func outboxRetryCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
-		Usage:     "send one of them now, as it is",
+		Usage:     "send one message now, unchanged",
 		ArgsUsage: "NUMBER|ID",
-		Description: `For what waits for its next try, and for what was given up: that is sent again
-with the same bytes, so its receiver can recognize a copy. Exits 3 if it could
-not be sent.
+		Description: `For an unsent or a failed message. A failed one is sent again with the same
+bytes, so the recipient can recognize a copy. Exits 3 if it could not be sent.
 
 Example:
   agentstateloop outbox retry 5`,
@@ -223,12 +222,12 @@ func outboxDropCommand(p *program) *cli.Command {
 	var o outboxDropOptions
 	return &cli.Command{
 		Name:      "drop",
-		Usage:     "remove one of them for good; it is not sent",
+		Usage:     "delete one message without sending it",
 		ArgsUsage: "NUMBER|ID",
-		Description: `What is being sent at this moment cannot be dropped.
+		Description: `A message that is being sent cannot be dropped.
 
 Example:
-  agentstateloop outbox drop 5 --reason "told by telephone"`,
+  agentstateloop outbox drop 5 --reason "answered by phone"`,
 		Flags:  []cli.Flag{reasonFlag(&o.reason)},
 		Action: p.agentAction(1, 1, o.run),
 	}

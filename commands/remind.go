@@ -21,22 +21,22 @@ func remindCommand(p *program) *cli.Command {
 	var o remindOptions
 	return &cli.Command{
 		Name:      "remind",
-		Usage:     "wake the agent at a time, with a text",
+		Usage:     "wake the agent at a given time with a text",
 		ArgsUsage: "DURATION|TIME TEXT",
-		Description: `At that time the agent has a turn that is told TEXT. From inside a turn it is
-the agent's own reminder; elsewhere it is yours, and counts as a word from you.
-What the turn answers is mailed to you, unless it has nothing to say.
+		Description: `At that time the agent runs a turn with TEXT. Inside a turn, this sets a
+reminder of the agent's own; elsewhere the reminder is yours, and counts as a
+word from you. The answer is mailed to you, unless the agent has nothing to say.
 
 TIME is 08:00, "2026-03-02 08:00" or RFC 3339; without a zone it is local. The
-limit is 366 days. A reminder stays, whatever comes meanwhile: a message, a
-nudge, a reset. inbox drop KEY removes one. Of its own turns an agent may have
-[turn] self_turns in a row without a word from its operator. With - as TEXT it
-is read from standard input.
+limit is 366 days. Messages, nudges and resets do not end a reminder; inbox drop
+KEY does. Without a word from its operator, an agent may run at most [turn]
+self_turns turns of its own in a row. If TEXT is -, it is read from standard
+input.
 
-Example:
+Examples:
   agentstateloop remind 08:00 "send the report of the night"
   agentstateloop remind --list`,
-		Flags:  []cli.Flag{switchFlag(&o.list, "list", "list what the agent will wake for, and when")},
+		Flags:  []cli.Flag{switchFlag(&o.list, "list", "list the agent's wakeups")},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
 }

@@ -24,25 +24,25 @@ func tellCommand(p *program) *cli.Command {
 	var o tellOptions
 	return &cli.Command{
 		Name:      "tell",
-		Usage:     "send the agent a message from here, and print its answer",
+		Usage:     "send the agent a message and print its answer",
 		ArgsUsage: "TEXT",
-		Description: `Counts as a message of the operator, sends no mail, and waits for what the turn
-hands back. Ctrl-C ends the waiting, not the turn. What it waits for stands on
-standard error after a few seconds: another turn, the messages before it, a
-server. If no turn can run soon (HALT, no money left, a rest after failures) it
-says so and does not wait; if that begins later it gives up and exits 4. With -
-as TEXT the message is read from standard input. With --no-wait it prints the
-message's key; ` + "`agentstateloop inbox show KEY`" + ` has the answer once it is there.
+		Description: `Counts as a message from the operator, sends no mail, and waits for the answer
+of the turn. Ctrl-C ends the wait, not the turn. After a few seconds it prints
+on standard error why it waits: another turn, earlier messages, a server. If no
+turn can run soon (HALT, out of money, cooldown after failures), it says so and
+does not wait; if that happens later, it gives up and exits 4. If TEXT is -, it
+is read from standard input. With --no-wait it prints the key of the message;
+inbox show KEY shows the answer later.
 
-With --mail the answer is mailed to the operator instead, as that of a mail is.
-A program has its own ways to speak, with fewer rights: see "Words of programs"
-in docs/operating.md.
+With --mail the answer is mailed to the operator instead, like the answer to a
+mail. Programs have their own ways to send messages, with fewer rights: see
+"Words of programs" in docs/operating.md.
 
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
-			switchFlag(&o.mail, "mail", "mail the answer to the operator, and return"),
-			switchFlag(&o.noWait, "no-wait", "print the message's key and return"),
+			switchFlag(&o.mail, "mail", "mail the answer to the operator and return"),
+			switchFlag(&o.noWait, "no-wait", "print the key of the message and return"),
 		},
 		Action: p.action(1, 1, o.run),
 	}
