@@ -152,7 +152,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"poll --cofnig x", "unknown flag --cofnig", "did you mean --config?"},
 		{"poll -x", "unknown flag -x", "see agentstateloop poll --help"},
 		{"status --reason x", "unknown flag --reason", ""},
-		{"@goulard @dorlange status", "a command is for one agent: not for @dorlange as well", "to see several agents, use `agentstateloop status --all`"},
+		{"@goulard @dorlange status", "a command works on one agent: unexpected @dorlange", "for several agents, use `agentstateloop status --all`"},
 		{"poll --config", "flag --config needs a value", "see agentstateloop poll --help"},
 	} {
 		_, err := arrange(app, strings.Fields(test.in))

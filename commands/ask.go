@@ -62,7 +62,7 @@ func (o *askOptions) run(c *call) error {
 		return o.askOperator(c)
 	}
 	if c.given(&o.options) != "" {
-		return terminal.Usagef("to ask another agent for a result, use --field", "--option goes with --operator only")
+		return terminal.Usagef("to ask another agent for a result, use --field", "--option works only with --operator")
 	}
 	to, text, err := c.handleAndText()
 	if err != nil {
@@ -86,7 +86,7 @@ func (o *askOptions) run(c *call) error {
 // askOperator asks the operator.
 func (o *askOptions) askOperator(c *call) error {
 	if flag := c.given(&o.fields, &o.files); flag != "" {
-		return terminal.Usagef("say in the text what the operator needs to know", "--%s does not go with --operator", flag)
+		return terminal.Usagef("put the details into the text", "--%s does not work with --operator", flag)
 	}
 	if err := c.arguments(1, 1); err != nil {
 		return err
@@ -171,7 +171,7 @@ func answer(c *call) error {
 	}
 	c.out.Printf("answered %s\n", given.ID)
 	if len(given.Others) > 0 {
-		c.out.Note("note", "this is none of its options (%s): the agent gets it as it is", terminal.Printable(strings.Join(given.Others, ", ")))
+		c.out.Note("note", "not one of the options (%s): the agent gets the text unchanged", terminal.Printable(strings.Join(given.Others, ", ")))
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func (o *reportOptions) run(c *call) error {
 	}
 	text := "reported on %s\n"
 	if !taken {
-		text = "%s was reported on before: nothing is changed\n"
+		text = "%s already has a report: nothing changed\n"
 	}
 	return c.print(reportOutput{ID: id, Taken: taken}, text, id)
 }

@@ -36,7 +36,7 @@ func credit(c *call) error {
 	if len(c.args) == 1 {
 		var err error
 		if amount, err = parseUSD(c.arg(0)); err != nil {
-			return terminal.Usagef(`write it like "5" or "0.50"`, "%v", err)
+			return terminal.Usagef(`use an amount such as "5" or "0.50"`, "%v", err)
 		}
 	}
 	a, err := c.load()
@@ -57,8 +57,8 @@ func credit(c *call) error {
 
 func topUp(c *call, a *cycle.Agent, amount state.Micros) (state.State, error) {
 	if !a.Policy.Budget.HasCredit {
-		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
-			"no credit is configured, so there is nothing to top up")
+		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 only top-ups count",
+			"cannot top up: no credit is configured")
 	}
 	s, err := a.Credit(c.ctx, amount, userName())
 	if err != nil {
@@ -80,7 +80,7 @@ func parseUSD(text string) (state.Micros, error) {
 	n, err := strconv.ParseFloat(parts[1], 64)
 	amount, ok := state.Dollars(n)
 	if err != nil || !ok || amount == 0 {
-		return 0, fmt.Errorf("%q is not an amount above zero", text)
+		return 0, fmt.Errorf("%q is not greater than zero", text)
 	}
 	return amount, nil
 }

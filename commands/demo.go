@@ -47,7 +47,7 @@ Examples:
 
 func (o *demoOptions) run(c *call) error {
 	if o.runner != turn.Exec && o.runner != turn.API {
-		return terminal.Usagef("exec is a shell script, api the loop in this program", "--runner %q is not one of: exec, api", o.runner)
+		return terminal.Usagef("exec runs a shell script, api the built-in loop", "--runner %q is not one of: exec, api", o.runner)
 	}
 	play, err := o.story(c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *demoOptions) run(c *call) error {
 // story returns a function that plays the story.
 func (o *demoOptions) story(c *call) (play func(context.Context, io.Writer) error, err error) {
 	if o.nats && o.runner != turn.Exec {
-		return nil, terminal.Usagef("play one story after the other", "--runner %s does not go with --nats, whose agents are shell scripts", o.runner)
+		return nil, terminal.Usagef("run one demo after the other", "--runner %s does not work with --nats, whose agents are shell scripts", o.runner)
 	}
 	self, err := c.loader.Executable()
 	if err != nil {
@@ -77,13 +77,13 @@ func (o *demoOptions) story(c *call) (play func(context.Context, io.Writer) erro
 	}
 	server := config.InPath("nats-server", c.loader.Env("PATH"))
 	if server == "" {
-		return nil, terminal.WithHint(errors.New("no nats-server is in your PATH"), getNATS)
+		return nil, terminal.WithHint(errors.New("nats-server was not found in PATH"), getNATS)
 	}
 	return func(ctx context.Context, out io.Writer) error { return demo.RunNATS(ctx, out, self, server) }, nil
 }
 
 // getNATS explains how to get a NATS server.
-const getNATS = "`go install github.com/nats-io/nats-server/v2@latest` puts one (16 MiB) into the bin folder of `go env GOPATH`; NATS has packages of it as well"
+const getNATS = "install it (16 MiB) with `go install github.com/nats-io/nats-server/v2@latest`, into the bin folder of `go env GOPATH`, or from a package of NATS"
 
 // demoOutput is the JSON output of demo.
 type demoOutput struct {

@@ -37,8 +37,8 @@ func refuseSeeds(given ...string) error {
 	if !slices.ContainsFunc(given, seedIn.Get().MatchString) {
 		return nil
 	}
-	return terminal.Usagef("others could have seen it, in the list of processes or the history of the shell: make another key, in another file, with `"+name+" fleet key`",
-		"the command line has a seed in it, which is secret; a public key begins with U")
+	return terminal.Usagef("other users may have seen it in the process list or the shell history: create another key, in another file, with `"+name+" fleet key`",
+		"the command line contains a secret seed; a public key begins with U")
 }
 
 // fleetKeyOptions are the flags of fleet key.
@@ -109,7 +109,7 @@ func (o *fleetKeyOptions) place(c *call) (handle, file string, elsewhere func(co
 	named := c.namesAgent()
 	if c.given(&o.file) != "" {
 		if o.file == "" {
-			return "", "", nil, terminal.Usagef("", "--file is empty: name a file")
+			return "", "", nil, terminal.Usagef("", "--file needs a file")
 		}
 		if file, err = filepath.Abs(o.file); err != nil || !named {
 			return "", file, nil, err
@@ -117,7 +117,7 @@ func (o *fleetKeyOptions) place(c *call) (handle, file string, elsewhere func(co
 	}
 	path, err := c.configPath()
 	if err != nil && !named {
-		err = terminal.WithHint(err, terminal.HintOf(err)+"; --file FILE makes a key without an agent")
+		err = terminal.WithHint(err, terminal.HintOf(err)+"; --file FILE creates a key without an agent")
 	}
 	if err != nil {
 		return "", "", nil, err
@@ -152,7 +152,7 @@ func publicKeyOf(ctx context.Context, read func(context.Context) (string, error)
 	}
 	public, err := fleet.PublicKey(seed)
 	if err != nil {
-		return "", fmt.Errorf("the key of the agent: %w", err)
+		return "", fmt.Errorf("agent's key: %w", err)
 	}
 	return public, nil
 }
@@ -161,13 +161,13 @@ func publicKeyOf(ctx context.Context, read func(context.Context) (string, error)
 func printKey(c *call, r fleetKeyOutput) {
 	switch {
 	case r.Made:
-		c.out.Printf("made %s (mode 0600), which is secret\n", *r.File)
+		c.out.Printf("wrote the secret seed to %s (mode 0600)\n", *r.File)
 	case r.File != nil:
-		c.out.Printf("kept %s, which exists already\n", *r.File)
+		c.out.Printf("kept the existing %s\n", *r.File)
 	}
 	lines := []string{"public key", r.Public}
 	if r.Agent == nil {
-		lines = append(lines, "for the administrator's part of fleet plan", "--admin "+r.Public)
+		lines = append(lines, "for fleet plan, if this is the administrator's key", "--admin "+r.Public)
 	} else {
 		if r.File != nil {
 			lines = append(lines, "in [mesh] of this agent", fmt.Sprintf("key_file = %q", *r.File))
@@ -236,7 +236,7 @@ func (o *fleetPlanOptions) run(c *call) error {
 		return terminal.Usagef("see "+c.helpName()+" --help", "%v", err)
 	}
 	if plan.Admin == "" {
-		c.out.Warn("without --admin KEY nobody may make the streams: fill in the administrator's key where the configuration says so")
+		c.out.Warn("without --admin KEY no one can create the streams: fill in the administrator's key where the configuration says so")
 	}
 	if !c.json {
 		c.out.Verbatim(text)
@@ -251,7 +251,7 @@ func (o *fleetPlanOptions) run(c *call) error {
 
 // usersOf parses arguments HANDLE=KEY.
 func usersOf(given []string) (map[string]string, error) {
-	const hint = "write HANDLE=KEY without blanks, as `" + name + " fleet key` prints it"
+	const hint = "use HANDLE=KEY without spaces, as `" + name + " fleet key` prints it"
 	users := map[string]string{}
 	for _, arg := range given {
 		handle, key, found := strings.Cut(arg, "=")
@@ -260,7 +260,7 @@ func usersOf(given []string) (map[string]string, error) {
 		case !found:
 			return nil, terminal.Usagef(hint, "%q is not HANDLE=KEY", arg)
 		case users[handle] != "":
-			return nil, terminal.Usagef("an agent has one key, on each of its machines", "%q is there twice", handle)
+			return nil, terminal.Usagef("an agent uses the same key on all its machines", "%q is given twice", handle)
 		case key == "":
 			return nil, terminal.Usagef(hint, "%q has no key", arg)
 		}

@@ -66,7 +66,7 @@ func (o *haltOptions) run(c *call, a *cycle.Agent, change func(context.Context, 
 	case s.HaltedMesh:
 		c.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
 	default:
-		c.out.Printf("@%s goes on\n", a.Handle)
+		c.out.Printf("@%s resumes\n", a.Handle)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (o *stopOptions) run(c *call, a *cycle.Agent) error {
 	err := a.Stop(c.ctx, o.reason)
 	text := "@%s is being stopped\n"
 	if errors.Is(err, cycle.ErrNothing) {
-		text = "@%s runs no turn\n"
+		text = "@%s has no running turn\n"
 	} else if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (o *transitionOptions) run(c *call) error {
 	}
 	text := fmt.Sprintf("%s → %s", result.Before, result.Phase)
 	if !result.Changed {
-		text = fmt.Sprintf("is %s already; nothing changed", result.Phase)
+		text = fmt.Sprintf("is already %s; nothing changed", result.Phase)
 	}
 	return c.print(result, "@%s %s\n", a.Handle, text)
 }

@@ -50,7 +50,7 @@ func (o *historyOptions) mostFound(c *call) int {
 // printFound searches past exchanges, for the operator or for the agent.
 func (o *historyOptions) printFound(c *call) error {
 	if flag := c.given(&o.cost, &o.by, &o.follow, &o.all); flag != "" {
-		return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
+		return terminal.Usagef("", "--search searches messages and answers: --%s does not work with it", flag)
 	}
 	n := o.mostFound(c)
 	if n < 1 {
@@ -62,7 +62,7 @@ func (o *historyOptions) printFound(c *call) error {
 	}
 	text := terminal.Printable(found)
 	if found == "" {
-		text = "nothing was found"
+		text = "no messages found"
 	}
 	return c.print(searchOutput{Agent: handle, Query: o.search, Found: found}, "%s\n", text)
 }
@@ -73,7 +73,7 @@ func (o *historyOptions) printChain(c *call) error {
 		return terminal.Usagef("", "--trace shows one chain: --%s does not work with it", flag)
 	}
 	if o.trace == "" {
-		return terminal.Usagef("`"+name+" status --json` and `"+name+" inbox show` name them", "--trace needs the id of a chain")
+		return terminal.Usagef("`"+name+" status --json` and `"+name+" inbox show` show them", "--trace needs the id of a chain")
 	}
 	a, err := c.load()
 	if err != nil {
@@ -134,8 +134,8 @@ func wholeTrace(st *store.Store, id string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 2:
-		return "", terminal.WithHint(fmt.Errorf("more than one chain begins with %s: %s, %s", plain.Line(id), found[0], found[1]), "write more of the id")
+		return "", terminal.WithHint(fmt.Errorf("%s is ambiguous: it matches %s and %s", plain.Line(id), found[0], found[1]), "use a longer prefix")
 	}
-	return "", coded(codeNotFound, terminal.WithHint(fmt.Errorf("the history has no chain %s", plain.Line(id)),
-		"`"+name+" inbox show KEY` and `"+name+" status --json` name the chain of a message; lines of older versions have none"))
+	return "", coded(codeNotFound, terminal.WithHint(fmt.Errorf("chain not found: %s", plain.Line(id)),
+		"`"+name+" inbox show KEY` and `"+name+" status --json` show the chain of a message; entries of older versions have none"))
 }

@@ -34,7 +34,7 @@ func callHooks(c *call, a *cycle.Agent) error {
 // withHookHint adds a hint to an error about a hook.
 func withHookHint(err error) error {
 	if errors.Is(err, cycle.ErrNoHook) {
-		return terminal.WithHint(err, "the name is that of a [[hook]]; "+name+" status --json lists them")
+		return terminal.WithHint(err, "use the name of a [[hook]]; "+name+" status --json lists them")
 	}
 	return err
 }
@@ -76,11 +76,11 @@ func testHook(c *call, a *cycle.Agent) error {
 		v.Reason, v.Permanent = refused.Reason, refused.Permanent
 	}
 	if v.Taken {
-		return c.print(v, "%s took the event in %s\n", v.Name, took)
+		return c.print(v, "%s accepted the event in %s\n", v.Name, took)
 	}
 	if err := c.print(v, ""); err != nil {
 		return err
 	}
-	return terminal.WithHint(&sourceError{failed: []string{fmt.Sprintf("%s did not take the event: %s", v.Name, plain.Line(v.Reason))}},
-		"its [[hook]] in agent.toml says what is called; an event that it does not take is tried again")
+	return terminal.WithHint(&sourceError{failed: []string{fmt.Sprintf("%s did not accept the event: %s", v.Name, plain.Line(v.Reason))}},
+		"check its [[hook]] in agent.toml; an event that it does not accept is retried")
 }

@@ -101,7 +101,7 @@ func listQuarantine(c *call, a *cycle.Agent) error {
 	}
 	s, err := a.Store.Read()
 	if err == nil && s.Unkept > 0 {
-		c.out.Warn("quarantine is full, and %s more came; mails among them are still in the mailbox, unread", terminal.Count(s.Unkept, "item"))
+		c.out.Warn("quarantine is full: %s rejected without a copy; mails among them are still unread in the mailbox", terminal.Count(s.Unkept, "item"))
 	}
 	return err
 }
@@ -165,7 +165,7 @@ func nextMessage(c *call, a *cycle.Agent) error {
 		c.out.Printf("%s\n", strings.TrimSuffix(terminal.Printable(one.Text), "\n"))
 	}
 	if len(m.Earlier) > 0 {
-		c.out.Printf("\nthe newest, one answer for all:")
+		c.out.Printf("\nthe latest; one answer for all:")
 	}
 	c.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(m.Text), "\n"))
 	return nil

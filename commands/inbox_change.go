@@ -64,7 +64,7 @@ func (o *inboxDoneOptions) run(c *call) error {
 	}
 	if byNumber {
 		if in, err = a.PulledTurn(c.arg(0)); err != nil {
-			return terminal.WithHint(err, "`"+name+" inbox next` hands a message out, and prints its number")
+			return terminal.WithHint(err, "`"+name+" inbox next` takes a message and prints its number")
 		}
 	}
 	fields, err := givenFields(o.fields)
@@ -104,10 +104,10 @@ func retryMessage(c *call, a *cycle.Agent) error {
 	}
 	if row, unfetched := view.ListedUnfetched(s, key); unfetched {
 		words := present.InboxStatus{Now: c.now()}.Of(row)
-		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
+		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "every poll fetches the mails that are due: "+name+" poll")
 	}
 	if _, err := a.View().QuarantinedItem(key); err == nil {
-		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" lets it in")
+		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" releases it")
 	}
 	m, err := findMessage(a, which, key)
 	if err != nil {
@@ -118,7 +118,7 @@ func retryMessage(c *call, a *cycle.Agent) error {
 		return err
 	}
 	if held != "" {
-		c.out.Warn("%s still waits: %s", m.Key, held)
+		c.out.Warn("%s is still waiting: %s", m.Key, held)
 	}
 	c.detach(a)
 	return c.print(inboxRetryOutput{Key: m.Key, Held: orNull(held)}, "")
@@ -215,11 +215,11 @@ func releaseMessage(c *call, a *cycle.Agent) error {
 	switch {
 	case errors.Is(err, quarantine.ErrNotQuarantined):
 		return terminal.WithHint(fmt.Errorf("%s is %w", which, quarantine.ErrNotQuarantined),
-			"see "+name+" inbox list --quarantined; inbox show NUMBER shows what became of a message")
+			"see "+name+" inbox list --quarantined; inbox show NUMBER shows the fate of a message")
 	case err != nil:
 		return err
 	case already:
-		c.out.Warn("%s has come in before, and is not taken again", which)
+		c.out.Warn("%s was received before, and is not accepted again", which)
 	}
 	c.detach(a)
 	return c.print(struct {

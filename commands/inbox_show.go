@@ -143,7 +143,7 @@ func printUnfetched(c *call, row view.Listed) error {
 	}
 	c.out.Printf("status:  %s\n", row.State)
 	if row.Status == view.ListedFailing {
-		c.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, present.InboxNumber(row))
+		c.out.Printf("\nThe mail server lists this mail but does not deliver it. Polls retry as long as\nthe mail is in the mailbox; %s inbox drop %s ends the retries.\n", name, present.InboxNumber(row))
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (c *call) printText(text string) {
 func readPayload(a *cycle.Agent, key string, source state.Source, file, sum string) (text string, err error) {
 	raw, err := a.Store.ReadSummed(file, sum)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("the text of %s is gone: it was pruned (keep in [agent]), or removed", key)
+		return "", fmt.Errorf("the text of %s was pruned (keep in [agent]) or removed", key)
 	}
 	if errors.Is(err, store.ErrDamaged) {
 		return "(not shown: " + err.Error() + ")", nil
@@ -262,7 +262,7 @@ func printCame(out *terminal.Output, which string, came files.Attached) {
 		}
 	}
 	if came.LeftOut != "" {
-		out.Printf("left out: %s; the agent finds the whole text, as below, in full.txt\n", came.LeftOut)
+		out.Printf("left out: %s; the agent has the full text, as below, in full.txt\n", came.LeftOut)
 	}
 	for _, p := range came.Problems {
 		out.Printf("problem: %s\n", plain.Line(p))
@@ -289,7 +289,7 @@ func (o *inboxShowOptions) saveFiles(c *call, which string, came *files.Attached
 		return terminal.Usagef("", "--save needs a folder")
 	}
 	if len(came.Files) == 0 {
-		return fmt.Errorf("%s came without files: there is nothing to save", plain.Line(which))
+		return fmt.Errorf("%s has no files to save", plain.Line(which))
 	}
 	err := came.Save(o.save)
 	if errors.Is(err, files.ErrExists) {

@@ -136,7 +136,7 @@ func (o *initOptions) run(c *call) error {
 	var plan setup.Plan
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if o.password {
-			return terminal.Usagef("leave --password out to set the agent up", "%s does not exist, and so has no password to replace", path)
+			return terminal.Usagef("to set up the agent, omit --password", "cannot replace the password: %s does not exist", path)
 		}
 		if plan, err = plans.Plan(c.ctx, o.Options, path); err != nil {
 			return err
@@ -148,7 +148,7 @@ func (o *initOptions) run(c *call) error {
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or make the file that it points to")
+		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove the link, or create its target")
 	} else {
 		setup.RemoveDrafts(filepath.Dir(path)) // an init may have been killed after its last write
 	}
@@ -158,8 +158,8 @@ func (o *initOptions) run(c *call) error {
 	}
 	result.Agent = a.Handle
 	if handle := o.Handle; !result.Created && handle != a.Handle && state.ValidHandle(handle) {
-		return terminal.Usagef(fmt.Sprintf("give @%s a file of its own: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
-			"%s is the file of @%s, and nothing was changed", path, a.Handle)
+		return terminal.Usagef(fmt.Sprintf("use another file for @%s: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
+			"%s belongs to @%s; nothing was changed", path, a.Handle)
 	}
 	if !result.Created {
 		if result.Password, err = o.newPassword(c, plans, a); err != nil {
@@ -208,13 +208,13 @@ func (o *initOptions) printWritten(c *call, r initOutput, plan setup.Plan) {
 		}
 		return
 	}
-	c.out.Printf("kept %s, which exists already\n", r.Config)
+	c.out.Printf("kept the existing %s\n", r.Config)
 	if r.Password != nil {
 		c.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
 	c.out.Printf("\n")
 	if r.Password == nil && !o.onlyFlags(c, &o.Handle, &o.password) {
-		c.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
+		c.out.Warn("the flags for settings were ignored: edit the file, or create another agent with --config FILE")
 	}
 }
 
@@ -258,8 +258,8 @@ func nextStep(c *call, a *cycle.Agent, found []doctor.Finding) string {
 		return fmt.Sprintf("Next: `%s tell \"are you there?\"`.", again)
 	}
 	return fmt.Sprintf(`Next: `+"`%s poll`"+`, then mail %s with @%s in the subject.
-The first poll reads those mails of yours that are unread, and later polls all
-that arrive; older mail is left alone.`, again, a.Mail.Address, a.Handle)
+The first poll reads your unread mails, and later polls all new ones. Older mail
+is ignored.`, again, a.Mail.Address, a.Handle)
 }
 
 // newPassword reads a new password for an existing agent, if requested: by --password, by
@@ -271,7 +271,7 @@ func (o *initOptions) newPassword(c *call, plans setup.Setup, a *cycle.Agent) (*
 		return nil, err
 	}
 	if o.password && o.Handle != "" && o.Handle != a.Handle {
-		return nil, terminal.Usagef("name the other file with --config FILE", "%s is the file of @%s", a.Config, a.Handle)
+		return nil, terminal.Usagef("name its file with --config FILE", "%s belongs to @%s", a.Config, a.Handle)
 	}
 	switch {
 	case o.password, o.PasswordStdin && o.onlyFlags(c, &o.PasswordStdin):
@@ -279,7 +279,7 @@ func (o *initOptions) newPassword(c *call, plans setup.Setup, a *cycle.Agent) (*
 		if _, err := setup.PasswordFile(conf); err != nil {
 			return nil, nil // the agent has no password file
 		}
-		wanted, err := plans.Asker.Confirm(c.ctx, a.Config+" exists already; take a new password for "+a.Mail.Address+"?")
+		wanted, err := plans.Asker.Confirm(c.ctx, a.Config+" already exists; set a new password for "+a.Mail.Address+"?")
 		if !wanted || err != nil {
 			return nil, err
 		}
@@ -318,9 +318,9 @@ func uninstall(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("there was no crontab line of @%s", a.Handle)
+	text := fmt.Sprintf("@%s had no crontab line", a.Handle)
 	if change.Wrote {
-		text = fmt.Sprintf("removed the crontab line of @%s; `%s init` puts one back", a.Handle, name)
+		text = fmt.Sprintf("removed the crontab line of @%s; `%s init` installs it again", a.Handle, name)
 	}
 	return c.print(uninstallOutput{Agent: a.Handle, Removed: change.Wrote}, "%s\n", text)
 }

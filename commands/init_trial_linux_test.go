@@ -277,7 +277,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// It is offered, and declined by an empty line.
 	d = startInitExisting(t, dir)
-	d.types("exists already; take a new password for agent@example.org? [y/N]", "")
+	d.types("already exists; set a new password for agent@example.org? [y/N]", "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -302,7 +302,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	d = startInitExisting(t, dir)
-	d.types("take a new password for agent@example.org? [y/N]", "y")
+	d.types("set a new password for agent@example.org? [y/N]", "y")
 	d.types(newShown, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
@@ -356,8 +356,8 @@ func TestInitPasswordOfAScript(t *testing.T) {
 		"a command":        {"password_command = [\"pass\", \"x\"]", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "the password is what pass prints"},
 		"the environment":  {"password_env = \"PW\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "in the environment variable PW"},
 		"a refresh token":  {"auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "run `agentstateloop login`"},
-		"another agent":    {"password_file = \"p\"", "x", []string{"--password", "--password-stdin", "--handle", "other"}, exitUsage, "old\n", "is the file of @agent"},
-		"other flags, too": {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin", "--operator", "o@example.com", "--no-network"}, exitDone, "old\n", "flags that describe the agent were ignored"},
+		"another agent":    {"password_file = \"p\"", "x", []string{"--password", "--password-stdin", "--handle", "other"}, exitUsage, "old\n", "belongs to @agent"},
+		"other flags, too": {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin", "--operator", "o@example.com", "--no-network"}, exitDone, "old\n", "flags for settings were ignored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

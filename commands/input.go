@@ -28,7 +28,7 @@ func (c *call) text(arg string) (string, error) {
 		return "", fmt.Errorf("read message: %w", err)
 	}
 	if len(data) > maxText {
-		return "", fmt.Errorf("read message: over %d bytes", maxText)
+		return "", fmt.Errorf("read message: exceeds %d bytes", maxText)
 	}
 	return string(data), nil
 }
@@ -74,7 +74,7 @@ func (c *call) handleAndText() (to, text string, err error) {
 func parseHandle(text string) (string, error) {
 	handle := strings.TrimPrefix(text, "@")
 	if !state.ValidHandle(handle) {
-		return "", terminal.Usagef("a handle has a-z, 0-9 and -, at most 32, with or without the @", "%q is not a valid handle", text)
+		return "", terminal.Usagef("use a-z, 0-9 and -, at most 32 characters, with or without the @", "%q is not a valid handle", text)
 	}
 	return handle, nil
 }
@@ -96,7 +96,7 @@ func askedFields(given []string) (mesh.ResultFields, error) {
 		if strings.HasPrefix(strings.TrimSpace(word), "{") {
 			var list mesh.ResultFields
 			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || misspelt(word) {
-				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not an object of JSON that describes a field", word)
+				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not a JSON object that describes a field", word)
 			}
 			fields = append(fields, list[0])
 			continue
@@ -134,7 +134,7 @@ func givenFields(given []string) ([]cycle.Field, error) {
 		f := cycle.Field{Name: name, Text: value}
 		if bare, isJSON := strings.CutSuffix(name, ":"); isJSON {
 			if !json.Valid([]byte(value)) {
-				return nil, terminal.Usagef("for example --field tests:=412", "--field %q: what follows := is not valid JSON", word)
+				return nil, terminal.Usagef("for example --field tests:=412", "--field %q: the value after := is not valid JSON", word)
 			}
 			f = cycle.Field{Name: bare, Value: json.RawMessage(value)}
 		}

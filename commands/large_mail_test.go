@@ -87,7 +87,7 @@ func TestLargeMailOverASlowLine(t *testing.T) {
 	if small, large := b.answers("the small one"), b.answers("the large one"); small != 1 || large != 0 {
 		t.Errorf("%d answers to the small mail, %d to the large one", small, large)
 	}
-	if list := string(b.run("inbox", "list")); !strings.Contains(list, "large, is being fetched") {
+	if list := string(b.run("inbox", "list")); !strings.Contains(list, "large, being fetched") {
 		t.Errorf("inbox list: %q", list)
 	}
 	first.Process.Kill()

@@ -114,7 +114,7 @@ func (o *listenOptions) run(c *call) error {
 	go c.loader.Secrets.Guarded(func() { freeMemory(c.ctx) })()
 	err = l.Run(c.ctx)
 	if errors.Is(err, listen.ErrRunning) {
-		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")
+		return terminal.WithHint(err, "one listener per agent is enough, and the other one keeps running")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
 }
@@ -158,7 +158,7 @@ func announceListener(c *call, agents []*cycle.Agent, url string) {
 
 // tokenHint explains how to make a file with a new token.
 func tokenHint(file string) string {
-	return fmt.Sprintf("make a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
+	return fmt.Sprintf("create a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
 }
 
 // paths returns the absolute paths of the files and folders on the command line, or else that of
@@ -280,7 +280,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 			err = r.checkHandle(file, a.Handle)
 		}
 		if err != nil {
-			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
+			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent keeps its settings", false: "skipped"}[old.agent != nil])
 			r.files[file] = entry{text, old.agent}
 			continue
 		}
@@ -293,7 +293,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 		}
 	}
 	if changed {
-		r.out.Printf("listening for %s, as configured now\n", terminal.Count(len(agents), "agent"))
+		r.out.Printf("listening for %s, with the new configuration\n", terminal.Count(len(agents), "agent"))
 	}
 	return agents, changed
 }
@@ -302,7 +302,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 func (r *roster) checkHandle(file, handle string) error {
 	for other, e := range r.files {
 		if other != file && e.agent != nil && e.agent.Handle == handle {
-			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is in " + other + " already"}
+			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is already the handle in " + other}
 		}
 	}
 	return nil

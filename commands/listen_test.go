@@ -143,10 +143,10 @@ func TestRoster(t *testing.T) {
 	write(in("b"), agent("b")+"# changed\n")
 	looks("a changed one", "a b* c one", "")
 	write(in("b"), "handel = 1")
-	looks("one that is wrong", "a b c one", "this key stands in no section, and is unknown there; its agent goes on as it was")
+	looks("one that is wrong", "a b c one", "this key stands in no section, and is unknown there; its agent keeps its settings")
 	looks("told once", "a b c one", "")
 	write(in("d"), agent("a"))
-	looks("a handle twice", "a b c one", "@a is in "+in("a")+" already; left out")
+	looks("a handle twice", "a b c one", "@a is already the handle in "+in("a")+"; skipped")
 	write(in("c"), agent("e"))
 	looks("another handle", "a b e* one", "")
 	for _, file := range []string{in("a"), one} {

@@ -40,7 +40,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	for range 3 {
 		s.runExpecting(exitSource, "alpha", "poll", "--quiet")
 	}
-	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were informed") {
+	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap failed in 3 polls in a row since") || !strings.Contains(got, "; you were informed") {
 		t.Errorf("status:\n%s", got)
 	}
 	// Beta is also alpha's keymaster. It has a turn for each alarm, and none for the
@@ -147,7 +147,7 @@ func TestMailThatCannotBeFetched(t *testing.T) {
 	}
 	for _, command := range []string{"list", "show " + key, "show f1"} {
 		got := s.run("alpha", append([]string{"inbox"}, strings.Fields(command)...)...)
-		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, again at ") || !strings.Contains(got, "mailbox corrupt") {
+		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, next try ") || !strings.Contains(got, "mailbox corrupt") {
 			t.Errorf("inbox %s says:\n%s", command, got)
 		}
 	}

@@ -49,7 +49,7 @@ Example:
 
 func (o *mcpOptions) run(c *call) error {
 	if terminal.NewAsker(c.stdin, &c.out, nil).CanAsk() {
-		return terminal.Usagef("name it as a server of type stdio in the client; [turn] mcp does that for the runners claude, codex, gemini and acp",
+		return terminal.Usagef("configure it as a stdio server in the MCP client; [turn] mcp does that for the runners claude, codex, gemini and acp",
 			"%s speaks the Model Context Protocol with a program, not with a person", c.helpName())
 	}
 	caller := &mcpCaller{call: c}
@@ -112,7 +112,7 @@ type approval struct {
 func (m *mcpCaller) approveTool() react.Tool {
 	return react.Tool{
 		Name:        turn.ApproveTool,
-		Description: "Decides whether a tool may be called. Your program asks it; you need not.",
+		Description: "Decides whether a tool may be called. Your program calls it; you need not.",
 		Schema:      json.RawMessage(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"}},"required":["tool_name","input"]}`),
 		Run: func(ctx context.Context, args json.RawMessage) (string, error) {
 			var asked struct {
@@ -144,12 +144,12 @@ func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMess
 // instructions returns the server's instructions for the model.
 func (m *mcpCaller) instructions() string {
 	if _, err := m.inside(); err != nil {
-		return "These tools work only inside of a turn that agentStateLoop has started, and this is none: each call is an error."
+		return "These tools work only inside a turn that agentStateLoop has started. There is none now: each call is an error."
 	}
-	text := "Tools for your turn: to set its result, to ask and inform others, to rest, and to remember. Each does what the command of agentstateloop does."
+	text := "Tools for your turn: to set its result, to ask and inform others, to rest, and to remember. Each works like the agentstateloop command."
 	for _, folder := range []struct{ variable, what string }{
-		{"AGENTSTATELOOP_OUTPUT", "Files that you write into %s go with the answer."},
-		{"AGENTSTATELOOP_CONTEXT", "The message, with what came with it, is in %s."},
+		{"AGENTSTATELOOP_OUTPUT", "Files that you write into %s are sent with the answer."},
+		{"AGENTSTATELOOP_CONTEXT", "The message and its attachments are in %s."},
 	} {
 		if path := m.loader.Env(folder.variable); path != "" {
 			text += " " + fmt.Sprintf(folder.what, path)

@@ -146,7 +146,7 @@ type compactOutput struct {
 
 func (o *compactOptions) run(c *call) error {
 	if c.insideTurn() {
-		return terminal.Usagef("put what must last into your working memory with remember", "compact would wait for the turn it is called from: call it from outside a turn")
+		return terminal.Usagef("to keep something important, use remember", "compact would wait for the turn it is called from: call it from outside a turn")
 	}
 	a, err := c.load()
 	if err != nil {
@@ -159,7 +159,7 @@ func (o *compactOptions) run(c *call) error {
 	}
 	text := terminal.Printable(summary)
 	if nothing {
-		text = fmt.Sprintf("nothing was said to @%s since the last summary", a.Handle)
+		text = fmt.Sprintf("@%s got no messages since the last summary", a.Handle)
 	}
 	return c.print(compactOutput{Agent: a.Handle, Compacted: !nothing, Summary: summary}, "%s\n", text)
 }

@@ -84,11 +84,11 @@ func checkMeshHalt(ctx context.Context, carrier cycle.Carrier, halted bool) erro
 	box, err := carrier.Mailbox(ctx, 0)
 	switch {
 	case err != nil:
-		return fmt.Errorf("nothing shows that the mesh has done it: %w", err)
+		return fmt.Errorf("cannot verify the change on the mesh: %w", err)
 	case box.Halted && !halted:
-		return fmt.Errorf("%s took the call, and shows the agents a HALT nevertheless: is this the mesh?", carrier.Address())
+		return fmt.Errorf("%s accepted the request but still reports HALT: check url in [mesh]", carrier.Address())
 	case !box.Halted && halted:
-		return fmt.Errorf("%s took the call, and shows the agents no HALT: is this the mesh?", carrier.Address())
+		return fmt.Errorf("%s accepted the request but reports no HALT: check url in [mesh]", carrier.Address())
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func meshResumeCommand(p *program) *cli.Command {
 Example:
   agentstateloop mesh resume`,
 		Action: p.action(0, 0, func(c *call) error {
-			return setMeshHalt(c, cycle.Carrier.Go, false, "the agents on the mesh at %s go on\n")
+			return setMeshHalt(c, cycle.Carrier.Go, false, "the agents on the mesh at %s resume\n")
 		}),
 	}
 }

@@ -121,10 +121,10 @@ func TestMeshHaltIsShown(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ body, call, want string }{
-		{`{"ok": true}`, "halt", "shows the agents no HALT"},
-		{`{"halted": false, "messages": []}`, "halt", "shows the agents no HALT"},
-		{`{"halted": true, "messages": []}`, "resume", "shows the agents a HALT nevertheless"},
-		{`{"halted": "yes"}`, "halt", "nothing shows that the mesh has done it"},
+		{`{"ok": true}`, "halt", "accepted the request but reports no HALT"},
+		{`{"halted": false, "messages": []}`, "halt", "accepted the request but reports no HALT"},
+		{`{"halted": true, "messages": []}`, "resume", "still reports HALT"},
+		{`{"halted": "yes"}`, "halt", "cannot verify the change on the mesh"},
 	} {
 		if code, said := run(always(c.body), c.call); code != exitError || !strings.Contains(said, c.want) {
 			t.Errorf("%s: mesh %s: exit code %d\n%s", c.body, c.call, code, said)

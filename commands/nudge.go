@@ -102,7 +102,7 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 		return err
 	}
 	if polled != nil && !errors.Is(polled, cycle.ErrBusy) && !errors.Is(polled, cycle.ErrInterrupted) {
-		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` says why; the next poll that works sees the nudge")
+		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` shows why; the next successful poll handles the nudge")
 	}
 	var failed error
 	if point := o.point(); point != "" {
@@ -117,14 +117,14 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 		c.out.Printf("receipt: %s\n", present.Receipt(*result.Receipt, c.now()))
 		return failed
 	}
-	text := "recorded; the poll that is running sees it"
+	text := "recorded; the running poll handles it"
 	switch {
 	case result.Poll != nil:
 		text = present.Report(result.Poll.Report, c.now())
 	case o.noPoll:
 		text = "recorded for its next poll"
 	case polled != nil && errors.Is(polled, cycle.ErrInterrupted):
-		text = "recorded; the poll after it was interrupted, and the next one sees it"
+		text = "recorded; the poll after it was interrupted, and the next one handles it"
 	}
 	c.out.Printf("nudged @%s: %s\n", a.Handle, text)
 	return nil
@@ -137,13 +137,13 @@ func (o *nudgeOptions) throughMesh(c *call, a *cycle.Agent, handle string) error
 		return err
 	}
 	if o.noPoll {
-		return terminal.Usagef("", "--no-poll is for your own agent: another one decides itself when to poll")
+		return terminal.Usagef("", "--no-poll works only for your own agent: another agent decides when to poll")
 	}
 	point := o.point()
 	if point != "" && point != view.PointQueued {
-		hint := "--wait=queued returns when the mesh holds it"
+		hint := "--wait=queued works: it returns when the mesh has the nudge"
 		if slices.Contains(points, handle) {
-			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
+			hint = "did you mean --wait=" + handle + "? Without the = it is the handle of another agent"
 		}
 		return terminal.Usagef(hint, "cannot wait for @%s: its configuration is not in this folder", handle)
 	}

@@ -39,9 +39,9 @@ func outboxCommand(p *program) *cli.Command {
 func withOutboxHint(err error) error {
 	switch {
 	case errors.Is(err, cycle.ErrNoEffect):
-		return terminal.WithHint(err, "see "+name+" outbox list; what was sent is in "+name+" history")
+		return terminal.WithHint(err, "see "+name+" outbox list; sent messages are in "+name+" history")
 	case errors.Is(err, cycle.ErrBeingSent):
-		return terminal.WithHint(err, "try again in a moment: a poll is at work, and "+name+" outbox list shows what became of it")
+		return terminal.WithHint(err, "try again in a moment: a poll is sending it, and "+name+" outbox list shows the result")
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func effectText(r cycle.OutboxRow) (string, error) {
 	raw, err := osfile.ReadFile(r.File, store.MaxPayload)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", terminal.WithHint(fmt.Errorf("the file of %s is missing: %w", r.ID, err),
-			"it may have been sent meanwhile, see "+name+" outbox list")
+			"it may have been sent in the meantime; see "+name+" outbox list")
 	}
 	if err != nil {
 		return "", err
@@ -210,7 +210,7 @@ func retryEffect(c *call, a *cycle.Agent) error {
 	}
 	failed := &sourceError{failed: []string{fmt.Sprintf("%s: %s", plain.Line(id), present.OutboxStatus(r, c.now()))}}
 	if r.Status == cycle.RowUndelivered {
-		return terminal.WithHint(failed, "it is still kept; "+name+" outbox drop "+plain.Line(id)+" removes it")
+		return terminal.WithHint(failed, "it stays in the outbox; "+name+" outbox drop "+plain.Line(id)+" removes it")
 	}
 	return failed
 }

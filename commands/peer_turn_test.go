@@ -77,7 +77,7 @@ agentstateloop poll --if-due --quiet && agentstateloop nudge --no-poll >/dev/nul
 			t.Errorf("%s holds what the operator has said:\n%s", name, got)
 		}
 	}
-	if got := read("errors"); strings.Count(got, "was caused by another agent") != len(refusedToPeers)+1 || strings.Count(got, "a turn that is not known") != 2 {
+	if got := read("errors"); strings.Count(got, "was caused by another agent") != len(refusedToPeers)+1 || strings.Count(got, "names an unknown turn") != 2 {
 		t.Errorf("errors:\n%s", got)
 	}
 

@@ -201,7 +201,7 @@ func previewJSON(v cycle.Preview) cycle.Preview {
 }
 
 func printPreview(out *terminal.Output, v cycle.Preview) {
-	out.Printf("dry run: nothing below happens\n")
+	out.Printf("dry run: nothing is changed\n")
 	for _, m := range v.Arrived {
 		out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
 	}
@@ -213,7 +213,7 @@ func printPreview(out *terminal.Output, v cycle.Preview) {
 		out.Printf("would reject  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
 	}
 	for _, t := range v.Transitions {
-		out.Printf("would go      %s\n", plain.Line(t))
+		out.Printf("would change  %s\n", plain.Line(t))
 	}
 	if len(v.Transitions) == 0 {
 		out.Printf("would stay    %s\n", v.After)

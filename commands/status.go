@@ -54,13 +54,13 @@ Examples:
 
 func (o *statusOptions) run(c *call) error {
 	if o.all && o.watch {
-		return terminal.Usagef("watch one agent, named with -a HANDLE", "--watch is for one agent, and --all shows all")
+		return terminal.Usagef("select one agent with -a HANDLE", "--watch does not work with --all")
 	}
 	if o.all {
 		return statusAll(c)
 	}
 	if len(c.args) > 0 {
-		return terminal.Usagef("show several agents with --all, and one of them with -a HANDLE", "unexpected argument %q", c.arg(0))
+		return terminal.Usagef("use --all for several agents, and -a HANDLE for one of them", "unexpected argument %q", c.arg(0))
 	}
 	a, err := c.load()
 	if err != nil {

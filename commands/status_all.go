@@ -92,7 +92,7 @@ func statusAll(c *call) error {
 	var failed error
 	if h.others, err = others(c.ctx, all); err != nil {
 		failed = terminal.WithHint(&sourceError{failed: []string{plain.Line(err.Error())}},
-			"of the agents elsewhere nothing is known now; `"+name+" doctor` shows what is wrong with the mesh")
+			"the status of agents elsewhere is unknown; `"+name+" doctor` checks the mesh")
 	}
 	if c.json {
 		err = c.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})

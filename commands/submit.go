@@ -60,11 +60,11 @@ func (o *submitOptions) run(c *call) error {
 	sub := cycle.Submission{Fields: fields, Files: o.files}
 	switch {
 	case !slices.Contains([]string{mesh.Continue, mesh.Suspend, mesh.Terminate}, o.after):
-		return terminal.Usagef("it is continue, suspend or terminate", "--after %q is not known", o.after)
+		return terminal.Usagef("use continue, suspend or terminate", "unknown --after %q", o.after)
 	case o.after == mesh.Suspend && (len(sub.Fields) > 0 || len(sub.Files) > 0):
-		return terminal.Usagef("submit them when the report is in", "--field and --file are of the final answer, and --after suspend gives none")
+		return terminal.Usagef("submit them after the report", "--field and --file do not work with --after suspend, which gives no final answer")
 	case o.after != mesh.Suspend && c.given(&o.deadline) != "":
-		return terminal.Usagef("it is how long --after suspend waits", "--deadline has no effect")
+		return terminal.Usagef("it limits the wait of --after suspend", "--deadline works only with --after suspend")
 	case o.after == mesh.Suspend:
 		return o.suspend(c)
 	}

@@ -60,7 +60,7 @@ func (o *tellOptions) run(c *call) error {
 	tell := a.Tell
 	if o.mail {
 		if a.Mail == nil {
-			return terminal.Usagef("configure [mail], or leave out --mail to have the answer here", "no mail is configured")
+			return terminal.Usagef("configure [mail], or omit --mail to print the answer here", "no mail is configured")
 		}
 		tell = func(ctx context.Context, from, text string) (string, error) {
 			return a.TellEvent(ctx, cycle.EventMessage{From: from, Text: text, Operator: true})
@@ -153,7 +153,7 @@ func (c *call) printAnswer(d cycle.Deliverable) error {
 		return err // a person stopped it, so the cause is known
 	}
 	return terminal.WithHint(err,
-		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
+		"`"+name+" doctor` checks the agent; its output is in turns/"+d.TurnID+" of the state directory")
 }
 
 // sayAfter is the time that a reason must hold before it is printed. An answer that comes sooner
@@ -196,8 +196,8 @@ func (y *whyWaits) tell(w view.Waiting) {
 
 // giveUp returns the error of a command that stops waiting.
 func (y *whyWaits) giveUp(w view.Waiting) error {
-	err := fmt.Errorf("no answer will come soon, and the message waits in the inbox: %s", present.Waiting(w, y.now()))
-	hint := "`" + name + " inbox show " + y.key + "` has the answer once it is there"
+	err := fmt.Errorf("no answer is expected soon, and the message waits in the inbox: %s", present.Waiting(w, y.now()))
+	hint := "`" + name + " inbox show " + y.key + "` shows the answer later"
 	if first := present.WaitingHint(w, y.agent.Schedule.Mode); first != "" {
 		hint = first + "; " + hint
 	}

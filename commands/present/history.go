@@ -41,15 +41,15 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 		state.LineDuplicate:  {"": nil},
 		state.LineGate:       {"": (*HistoryReader).quarantined, "to be asked about": (*HistoryReader).quarantined, "signed, in doubt": (*HistoryReader).quarantined, "not kept": (*HistoryReader).notKept, "a copy": nil},
 		state.LineQuarantine: {"released": (*HistoryReader).leftQuarantine, "dropped": (*HistoryReader).leftQuarantine},
-		state.LineChallenge:  {"made": (*HistoryReader).challenged, "answered": fixed("you answered whether a mail was yours"), "expired": (*HistoryReader).unanswered, "spoiled": nil},
+		state.LineChallenge:  {"made": (*HistoryReader).challenged, "answered": fixed("you answered whether you wrote a mail"), "expired": (*HistoryReader).unanswered, "spoiled": nil},
 		state.LineNudge:      {"": (*HistoryReader).nudged},
 		state.LineNote:       {"relay": (*HistoryReader).relayed, anyWhat: nil},
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
-			state.TurnPermitted: withReason("did what you had permitted"),
-			"not permitted":     withReason("the agent was not permitted something"),
-			"fresh session":     fixed("its session could not go on, so a fresh one began"),
-			"stop":              withReason("its turn is stopped"), "reaped": withReason("its turn broke off and runs again"), "given back": withReason("its turn could not run and is tried again"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
+			state.TurnPermitted: withReason("did what you permitted"),
+			"not permitted":     withReason("the agent was denied permission"),
+			"fresh session":     fixed("its session could not continue, so a new one began"),
+			"stop":              withReason("its turn was stopped"), "reaped": withReason("its turn was interrupted and runs again"), "given back": withReason("its turn could not run and is retried"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
 			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
 		},
 		state.LineTask:       {"": (*HistoryReader).task},
@@ -62,7 +62,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 		state.LineControl:    {anyWhat: (*HistoryReader).control},
 		state.LineReset:      {"": (*HistoryReader).reset},
 		state.LineMemory:     {"": (*HistoryReader).remembered},
-		state.LineCompaction: {"made": fixed("a summary stands for what was said so far"), state.CompactionFailed: withReason("could not sum up what was said"), "stale": nil},
+		state.LineCompaction: {"made": fixed("a summary replaced the conversation"), state.CompactionFailed: withReason("the conversation could not be summarized"), "stale": nil},
 		state.LinePrompt:     {"missed": prompted("was missed"), "skipped": prompted("was not needed"), "failed": prompted("did not run"), "next": nil, "removed": nil},
 		state.LineSleep:      {"asked": (*HistoryReader).sleeps, "held": (*HistoryReader).selfHeld, "retried": nil, "over": nil, "asleep": nil},
 		state.LineEdge: {
@@ -75,11 +75,11 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 		state.LineCredit:   {"opened": (*HistoryReader).credit, "topped up": (*HistoryReader).credit},
 		state.LineTier:     {anyWhat: (*HistoryReader).tier},
 		state.LineFetch:    {"failing": (*HistoryReader).unfetched, "still failing": (*HistoryReader).unfetched, "ended": (*HistoryReader).unfetched},
-		state.LineSweep:    {"": withReason("a mail had been missed")},
+		state.LineSweep:    {"": withReason("a missed mail was found")},
 		state.LineDamage:   {"damaged": (*HistoryReader).damaged, "mended": (*HistoryReader).damaged, "not there": nil},
 		state.LineBounce:   {"lost": (*HistoryReader).cameBack, "delayed": (*HistoryReader).cameBack, "told": nil},
 		state.LineNumber:   {"": nil},
-		state.LineGivenUp:  {"retried": fixed("what was given up is sent again"), "dropped": (*HistoryReader).notSent, "forgotten": nil},
+		state.LineGivenUp:  {"retried": fixed("a failed message is sent again"), "dropped": (*HistoryReader).notSent, "forgotten": nil},
 		state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": fixed("mail can be sent again"), "nothing waits": nil},
 	}
 })
@@ -161,7 +161,7 @@ func (r *HistoryReader) quote(what sentence) string {
 	case what.within:
 		return what.text + what.after
 	case !ok:
-		return what.text + ": (not kept any more)" + what.after
+		return what.text + ": (no longer kept)" + what.after
 	case words == "":
 		return what.text + ": (no text)" + what.after
 	}

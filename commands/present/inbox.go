@@ -24,9 +24,9 @@ type InboxStatus struct {
 func (i InboxStatus) Of(row view.Listed) string {
 	switch row.Status {
 	case view.ListedFetching:
-		return "large, is being fetched"
+		return "large, being fetched"
 	case view.ListedFailing:
-		return fmt.Sprintf("cannot be fetched, %s, again at %s%s",
+		return fmt.Sprintf("cannot be fetched, %s, next try %s%s",
 			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), because(OneLine(row.Reason)))
 	case view.ListedQuarantined:
 		return "quarantined by gate " + OneLine(row.Gate) + because(OneLine(row.Reason))
@@ -41,7 +41,7 @@ func (i InboxStatus) ofMessage(m state.Message) string {
 	case state.Consumed:
 		return "its turn is over"
 	case state.Errored:
-		return "given up"
+		return "failed"
 	case state.Skipped:
 		return "ended without a turn"
 	}
@@ -51,7 +51,7 @@ func (i InboxStatus) ofMessage(m state.Message) string {
 	h, held := i.State.HeldBack(m, i.Policy, i.Now)
 	switch {
 	case !held && m.Attempts > 0:
-		return "waits for another attempt"
+		return "waits for the next attempt"
 	case !held:
 		return "waits for its turn"
 	case h.Until.IsZero():
@@ -82,11 +82,11 @@ func (i InboxStatus) ofTurn() string {
 	case head.Pulled:
 		return "taken by inbox next at " + i.clock(head.Since)
 	case head.Status == state.HeadDispatched:
-		return "its turn begins"
+		return "its turn is starting"
 	case head.Stop != "":
 		return "its turn is being stopped"
 	}
-	return "its turn runs since " + i.clock(head.Since)
+	return "its turn started at " + i.clock(head.Since)
 }
 
 // ofSuspended describes the open questions of a turn, and the work that it has started.
@@ -112,7 +112,7 @@ func (i InboxStatus) ofSuspended(head state.Head) string {
 		return "asks you " + strings.Join(asks, " and ") + ", waits until " + i.clock(until)
 	}
 	if len(asked)+len(started) == 0 {
-		return "its turn has what it waited for, and goes on"
+		return "its turn has all answers and resumes"
 	}
 	text := "asked " + strings.Join(asked, ", ") + ", waits for the " + answers(len(asked))
 	switch {
@@ -143,7 +143,7 @@ func InboxSender(row view.Listed) string {
 	case row.Status == view.ListedFetching || row.Status == view.ListedFailing:
 		return ""
 	case row.Status == view.ListedQuarantined:
-		return cmp.Or(from, "nobody") + " (not proved)"
+		return cmp.Or(from, "unknown sender") + " (not proved)"
 	case row.Source == state.Self:
 		return "the agent itself"
 	case row.Source == state.Clock:

@@ -66,7 +66,7 @@ func (r *HistoryReader) retried(l state.Line) sentence {
 
 // itemOf describes an item that a gate rejected.
 func itemOf(l state.Line) string {
-	from := " from " + plain.Line(cmp.Or(l.From, "nobody"))
+	from := " from " + plain.Line(cmp.Or(l.From, "an unknown sender"))
 	if l.Source == state.Mail {
 		return "mail" + from
 	}
@@ -92,9 +92,9 @@ func (r *HistoryReader) quarantined(l state.Line) sentence {
 
 func (r *HistoryReader) notKept(l state.Line) sentence {
 	if l.Key == "" {
-		return sentenceOf(fmt.Sprintf("%s rejected, and not kept: gate ", terminal.Count(l.Count, "more item")), l.Gate)
+		return sentenceOf(fmt.Sprintf("%s rejected without a copy: gate ", terminal.Count(l.Count, "more item")), l.Gate)
 	}
-	return sentenceOf(itemOf(l), " rejected, and not kept", found(l))
+	return sentenceOf(itemOf(l), " rejected without a copy", found(l))
 }
 
 func (r *HistoryReader) leftQuarantine(l state.Line) sentence {
@@ -102,11 +102,11 @@ func (r *HistoryReader) leftQuarantine(l state.Line) sentence {
 }
 
 func (r *HistoryReader) challenged(l state.Line) sentence {
-	return sentenceOf("asked you whether you wrote ", r.called(l.Key, "a mail that nothing proves"))
+	return sentenceOf("asked you whether you wrote ", r.called(l.Key, "a mail without proof"))
 }
 
 func (r *HistoryReader) unanswered(l state.Line) sentence {
-	return sentenceOf("no answer came whether you wrote ", r.called(l.Key, "a mail that nothing proves"))
+	return sentenceOf("no answer from you whether you wrote ", r.called(l.Key, "a mail without proof"))
 }
 
 func (r *HistoryReader) nudged(l state.Line) sentence {
@@ -159,7 +159,7 @@ func (r *HistoryReader) task(l state.Line) sentence {
 		since := m.Observed
 		switch {
 		case m.Source == state.Self && l.Outcome == state.Success:
-			what, since = "did what it had planned for", m.NextRetryAt
+			what, since = "carried out its plan for", m.NextRetryAt
 		case m.Source == state.Self:
 			since = m.NextRetryAt
 		case len(l.Collected) > 0:
@@ -190,7 +190,7 @@ func (r *HistoryReader) ended(l state.Line) sentence {
 	}
 	what := "dropped"
 	if l.What == string(state.Errored) {
-		what = "given up"
+		what = "failed"
 	}
 	switch {
 	case known:
@@ -243,7 +243,7 @@ func (r *HistoryReader) givenUp(l state.Line) sentence {
 }
 
 func (r *HistoryReader) notFiled(l state.Line) sentence {
-	return sentenceOf("no copy in the folder for sent mail: ", effectName(l.ID), because(l.Reason))
+	return sentenceOf("no copy in the sent mail folder: ", effectName(l.ID), because(l.Reason))
 }
 
 func (r *HistoryReader) notSent(l state.Line) sentence {
@@ -273,7 +273,7 @@ func (r *HistoryReader) backendOut(l state.Line) sentence {
 	if l.Outage == nil {
 		return sentenceOf(state.BackendName(l.From), " cannot be used", because(l.Reason))
 	}
-	return sentenceOf(plain.Line(l.Outage.Sentence(l.From)), "; again at ", terminal.Clock(l.Outage.Until, r.now))
+	return sentenceOf(plain.Line(l.Outage.Sentence(l.From)), "; next try at ", terminal.Clock(l.Outage.Until, r.now))
 }
 
 func (r *HistoryReader) backendWorks(l state.Line) sentence {
@@ -311,11 +311,11 @@ func (r *HistoryReader) remembered(l state.Line) sentence {
 }
 
 func (r *HistoryReader) sleeps(l state.Line) sentence {
-	return sentenceOf("asked to be left alone ", l.Reason)
+	return sentenceOf("asked to rest ", l.Reason)
 }
 
 func (r *HistoryReader) selfHeld(l state.Line) sentence {
-	return sentenceOf("waits for a word from you before it wakes itself again: ", terminal.Count(l.Count, "wakeup"))
+	return sentenceOf("holds ", terminal.Count(l.Count, "wakeup"), " until a word from you")
 }
 
 func (r *HistoryReader) awaits(l state.Line) sentence { return sentenceOf("waits for ", l.To) }
@@ -329,9 +329,9 @@ func (r *HistoryReader) reported(l state.Line) sentence {
 	case l.AnswersOperatorQuestion():
 		return sentenceOf("you answered at the terminal")
 	case asksYou && strings.HasPrefix(l.Response, state.MissedTimeout+":"):
-		return sentenceOf("its question to you is closed: you wrote about something else")
+		return sentenceOf("its question to you was closed: you wrote about something else")
 	case asksYou && l.Response == state.MissedTimeout:
-		return sentenceOf("no answer from you: it goes on without one")
+		return sentenceOf("no answer from you: it continues without one")
 	case l.Source != "" || strings.HasPrefix(l.Response, state.MissedTimeout+":"):
 		return sentence{}
 	case strings.HasPrefix(l.Response, state.MissedTimeout):
@@ -343,7 +343,7 @@ func (r *HistoryReader) reported(l state.Line) sentence {
 }
 
 func (r *HistoryReader) lapsed(l state.Line) sentence {
-	return sentenceOf("no report came from ", l.To)
+	return sentenceOf("no report from ", l.To)
 }
 
 func (r *HistoryReader) schedule(l state.Line) sentence {
@@ -358,7 +358,7 @@ func (r *HistoryReader) schedule(l state.Line) sentence {
 
 func (r *HistoryReader) credit(l state.Line) sentence {
 	if l.What == "opened" {
-		return sentenceOf("the credit begins: ", l.Amount.String())
+		return sentenceOf("initial credit: ", l.Amount.String())
 	}
 	return sentenceOf("credit topped up by ", l.Amount.String())
 }
@@ -366,7 +366,7 @@ func (r *HistoryReader) credit(l state.Line) sentence {
 func (r *HistoryReader) tier(l state.Line) sentence {
 	switch state.Tier(l.What) {
 	case state.TierNormal:
-		return sentenceOf("money is back", because(l.Reason))
+		return sentenceOf("money is available again", because(l.Reason))
 	case state.TierDead:
 		return sentenceOf("out of money", because(l.Reason))
 	}
@@ -391,12 +391,12 @@ func (r *HistoryReader) damaged(l state.Line) sentence {
 	if l.What == "mended" {
 		return sentenceOf("a damaged mail from ", l.From, " was fetched again")
 	}
-	return sentenceOf("a mail from ", l.From, " is damaged and is fetched again", because(l.Reason))
+	return sentenceOf("a mail from ", l.From, " was damaged and will be fetched again", because(l.Reason))
 }
 
 func (r *HistoryReader) cameBack(l state.Line) sentence {
 	if l.What == "delayed" {
 		return sentenceOf("mail to ", l.To, " is delayed", because(l.Reason))
 	}
-	return sentenceOf("mail to ", l.To, " came back", because(l.Reason))
+	return sentenceOf("mail to ", l.To, " was returned", because(l.Reason))
 }

@@ -21,7 +21,7 @@ func lastRows(p *statusPage, s view.Status) {
 	if a := s.LastAnswer; a != nil {
 		row("answer", "%s: %s%s%s; %s", moment(a.At, now), a.Outcome, took(a.Took), costOf(a.CostUSD), delivery(*a, now))
 		if a.NotPermitted != nil {
-			row("REFUSED", "the agent was not permitted: %s", plain.Line(*a.NotPermitted))
+			row("REFUSED", "the agent was denied permission: %s", plain.Line(*a.NotPermitted))
 		}
 	}
 }
@@ -62,7 +62,7 @@ func delivery(a view.StatusAnswer, now time.Time) string {
 	case view.AnswerUndelivered:
 		return fmt.Sprintf("NOT DELIVERED: see `%s outbox list`", terminal.Program)
 	case view.AnswerReturned:
-		return fmt.Sprintf("CAME BACK: see `%s outbox list`", terminal.Program)
+		return fmt.Sprintf("RETURNED: see `%s outbox list`", terminal.Program)
 	}
 	return a.Delivery
 }
@@ -78,7 +78,7 @@ func questionRows(p *statusPage, open []view.StatusQuestion) {
 		case view.QuestionOperator:
 			text = "you, " + text
 		case view.QuestionReport:
-			label, text, at = "waits for", "a report of "+text, "since"
+			label, text, at = "waits for", "a report from "+text, "since"
 		case view.QuestionChallenge:
 			text = "you, " + text
 		}
@@ -114,12 +114,12 @@ func promptRows(row row, s view.Status, now time.Time) {
 		case prompt.Next == nil:
 			row("prompt", "%s: never", prompt.Name)
 		case prompt.Held != "":
-			row("prompt", "%s: due since %s; it waits: %s", prompt.Name, terminal.Clock(*prompt.Next, now), prompt.Held)
+			row("prompt", "%s: due since %s, held: %s", prompt.Name, terminal.Clock(*prompt.Next, now), prompt.Held)
 		default:
 			row("prompt", "%s: %s", prompt.Name, moment(*prompt.Next, now))
 		}
 		if prompt.Fails != "" {
-			row("PROMPT", "%s fails since %s%s", prompt.Name, terminal.Clock(*prompt.Since, now), because(plain.Line(prompt.Fails)))
+			row("PROMPT", "%s has failed since %s%s", prompt.Name, terminal.Clock(*prompt.Since, now), because(plain.Line(prompt.Fails)))
 		}
 	}
 }
