@@ -55,10 +55,10 @@ func TestOnlyNamedCommandsAreBuilt(t *testing.T) {
 	}
 }
 
-// TestAppForIsTheWholeApp runs command lines that do not get as far as a command's work,
+// TestAppForMatchesApp runs command lines that do not get as far as a command's work,
 // with the commands that they name and with all of them. What is printed and the error
 // are the same.
-func TestAppForIsTheWholeApp(t *testing.T) {
+func TestAppForMatchesApp(t *testing.T) {
 	lines := []string{
 		"", "--json", "--version", "-v", "--version poll", "poll --version", "--version=false poll --no", "help", "-h", "--help", "help help", "--json --help", "help --json zzz",
 		"@goulard", "@goulard @dorlange status", "zzz", "pol", "zzz poll", "statu poll", "poll stop", "--agent poll", "--agent poll zzz", "--config", "--config=poll",

@@ -72,7 +72,7 @@ func (o *askOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := askedFields(o.fields)
+	fields, err := requestedFields(o.fields)
 	if err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func (o *reportOptions) run(c *call) error {
 	if r.From == "" {
 		r.From = userName()
 	}
-	fields, err := givenFields(o.fields)
+	fields, err := submittedFields(o.fields)
 	if err != nil {
 		return err
 	}

@@ -58,14 +58,14 @@ func (o *doctorOptions) run(c *call) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	shown := doctor.Trouble
+	level := doctor.Trouble
 	if o.all {
-		shown = doctor.Everything
+		level = doctor.Everything
 	}
 	if c.json {
 		err = c.out.JSON(found)
 	} else {
-		err = doctor.Print(&c.out, found, shown)
+		err = doctor.Print(&c.out, found, level)
 	}
 	return cmp.Or(err, foundErrors(found))
 }

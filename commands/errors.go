@@ -69,7 +69,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*sourceError](err); ok {
 		return exitSource
 	}
-	if isNotAwaited(err) {
+	if isUnexpectedReport(err) {
 		return exitRefused
 	}
 	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrRunning) {
@@ -118,8 +118,8 @@ func (e *codedError) Unwrap() error { return e.error }
 // coded returns err with an error code.
 func coded(code errorCode, err error) error { return &codedError{err, code} }
 
-// errorWords maps error values to their codes.
-var errorWords = []struct {
+// codesOfErrors maps error values to their codes.
+var codesOfErrors = []struct {
 	err  error
 	code errorCode
 }{
@@ -167,7 +167,7 @@ func errorCodeOf(err error) errorCode {
 	case exitBusy:
 		return codeBusy
 	}
-	for _, known := range errorWords {
+	for _, known := range codesOfErrors {
 		if errors.Is(err, known.err) {
 			return known.code
 		}
@@ -192,10 +192,10 @@ func explain(err error) (hint, code string, exit int) {
 }
 
 // hintOf returns the hint for an error, or "". A hint tells the user what to do.
-func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
+func hintOf(err error) string { return cmp.Or(specificHint(err), generalHint(err)) }
 
-// ownHint returns the hint that an error carries, or the hint for this particular error.
-func ownHint(err error) string {
+// specificHint returns the hint that an error carries, or the hint for this particular error.
+func specificHint(err error) string {
 	if hint := terminal.HintOf(err); hint != "" {
 		return hint
 	}
@@ -220,8 +220,8 @@ func ownHint(err error) string {
 	return ""
 }
 
-// isNotAwaited reports whether a report was refused because it is not expected.
-func isNotAwaited(err error) bool {
+// isUnexpectedReport reports whether a report was refused because it is not expected.
+func isUnexpectedReport(err error) bool {
 	return errors.Is(err, cycle.ErrUnknownReport) || errors.Is(err, cycle.ErrLateReport) || errors.Is(err, cycle.ErrNotTheirs) ||
 		errors.Is(err, cycle.ErrNotAsked) || errors.Is(err, cycle.ErrQuestionEnd)
 }
@@ -229,7 +229,7 @@ func isNotAwaited(err error) bool {
 // generalHint returns the hint for a kind of error.
 func generalHint(err error) string {
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
-		return engineHint(e)
+		return natsHint(e)
 	}
 	if e, ok := errors.AsType[*mesh.Error](err); ok {
 		return meshErrorHint(e)
@@ -264,8 +264,8 @@ func meshErrorHint(e *mesh.Error) string {
 	return ""
 }
 
-// engineHint returns the hint for an error of the mesh on NATS.
-func engineHint(e *fleet.Error) string {
+// natsHint returns the hint for an error of the mesh on NATS.
+func natsHint(e *fleet.Error) string {
 	switch {
 	case e.Denied && e.Server == "":
 		return "correct key_file in [mesh], or create a key with `" + name + " fleet key`"

@@ -56,7 +56,7 @@ func (o *eventsOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	most := o.most(c)
+	most := o.limit(c)
 	take := func(found []view.LiveEvent) error {
 		if id := o.turn; id != "" {
 			found = slices.DeleteFunc(found, func(e view.LiveEvent) bool { return !e.OfTurn(id) })
@@ -86,8 +86,8 @@ func (o *eventsOptions) run(c *call) error {
 	return take(found)
 }
 
-// most limits the existing events that are shown. 0 means all.
-func (o *eventsOptions) most(c *call) int {
+// limit is the maximum of the existing events that are shown. 0 means all.
+func (o *eventsOptions) limit(c *call) int {
 	if c.given(&o.n) == "" && c.given(&o.since, &o.turn) != "" {
 		return 0
 	}

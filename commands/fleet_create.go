@@ -72,8 +72,8 @@ type fleetChange struct {
 	Hint  *string  `json:"hint"`
 }
 
-// engine holds the servers and the wanted assets from the command line.
-type engine struct {
+// createTarget holds the servers and the wanted assets from the command line.
+type createTarget struct {
 	url, caFile string
 	wanted      fleet.Wanted
 }
@@ -85,7 +85,7 @@ func (o *fleetCreateOptions) run(c *call) error {
 	if o.adminKey == "" {
 		return terminal.Usagef("`"+name+" fleet key --file admin.nk` creates one, and fleet plan --admin gives it its rights", "--admin-key is missing: the file with the administrator's seed")
 	}
-	e, err := o.engine(c)
+	e, err := o.target(c)
 	if err != nil {
 		return err
 	}
@@ -112,12 +112,12 @@ func (o *fleetCreateOptions) run(c *call) error {
 	} else if len(e.wanted.Handles) == 0 {
 		c.out.Warn("no handle was given, so no mailbox was checked")
 	}
-	return leftToDo(changes, e.wanted.Check)
+	return checkPending(changes, e.wanted.Check)
 }
 
-// engine reads the command line, and takes missing values from the configuration.
-func (o *fleetCreateOptions) engine(c *call) (engine, error) {
-	e := engine{url: o.url, caFile: o.caFile, wanted: fleet.Wanted{Check: o.check, Secrets: c.loader.Secrets}}
+// target reads the command line, and takes missing values from the configuration.
+func (o *fleetCreateOptions) target(c *call) (createTarget, error) {
+	e := createTarget{url: o.url, caFile: o.caFile, wanted: fleet.Wanted{Check: o.check, Secrets: c.loader.Secrets}}
 	for _, arg := range c.args {
 		handle := strings.TrimPrefix(arg, "@")
 		if !state.ValidHandle(handle) {
@@ -147,7 +147,7 @@ func (o *fleetCreateOptions) engine(c *call) (engine, error) {
 const createURLHint = "name the servers, as in --url tls://n1.example.com:4222,n2.example.com:4222"
 
 // fromConfig adds the values of the configuration that are missing on the command line.
-func (o *fleetCreateOptions) fromConfig(c *call, e *engine) error {
+func (o *fleetCreateOptions) fromConfig(c *call, e *createTarget) error {
 	path, err := c.configPath()
 	if err != nil && !c.namesAgent() {
 		return terminal.Usagef(createURLHint, "--url is missing, and no configuration was found")
@@ -215,8 +215,8 @@ func jsonOf(changes []fleet.Change) []fleetChange {
 	return all
 }
 
-// leftToDo returns an error if an asset still differs from the wanted state.
-func leftToDo(changes []fleet.Change, check bool) error {
+// checkPending returns an error if an asset still differs from the wanted state.
+func checkPending(changes []fleet.Change, check bool) error {
 	left := len(slices.DeleteFunc(slices.Clone(changes), func(c fleet.Change) bool {
 		return c.Did == fleet.Same || !check && c.Did != fleet.Differs
 	}))

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestFleetCreateTellsWhatDiffers changes settings of streams, and checks what fleet create
+// TestFleetCreateReportsDifferences changes settings of streams, and checks what fleet create
 // tells of them: what it mends, and what it leaves with a hint.
-func TestFleetCreateTellsWhatDiffers(t *testing.T) {
+func TestFleetCreateReportsDifferences(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice")
 	admin := e.Conn("")

@@ -86,7 +86,7 @@ func (o *historyOptions) run(c *call) error {
 	case c.given(&o.verify) != "":
 		return o.compare(c)
 	case c.given(&o.search) != "":
-		return o.printFound(c)
+		return o.printResults(c)
 	case o.cost:
 		return o.printCost(c)
 	case c.given(&o.by) != "":
@@ -96,16 +96,16 @@ func (o *historyOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	tail := historyTail{store: a.Store, most: o.n, unread: c.unread, shows: o.shows(c, a)}
+	tail := historyTail{store: a.Store, most: o.n, unread: c.unread, shows: o.printerFor(c, a)}
 	if err := tail.print(); err != nil || !o.follow {
 		return err
 	}
 	return tail.follow(c.ctx)
 }
 
-// shows returns a function that returns the printer of a history line, in the format of the
+// printerFor returns a function that returns the printer of a history line, in the format of the
 // flags, or nil for a hidden line.
-func (o *historyOptions) shows(c *call, a *cycle.Agent) func(state.Line) linePrinter {
+func (o *historyOptions) printerFor(c *call, a *cycle.Agent) func(state.Line) linePrinter {
 	if c.json {
 		return func(l state.Line) linePrinter { return func() error { return c.out.JSONLine(l) } }
 	}

@@ -67,7 +67,7 @@ func (o *inboxDoneOptions) run(c *call) error {
 			return terminal.WithHint(err, "`"+name+" inbox next` takes a message and prints its number")
 		}
 	}
-	fields, err := givenFields(o.fields)
+	fields, err := submittedFields(o.fields)
 	if err != nil {
 		return err
 	}

@@ -97,11 +97,11 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	if v.Deliverable, err = a.HandedBack(m.Key); err != nil {
 		return err
 	}
-	came, _ := a.CameWith(m) // the text reports a bad payload
-	if err := o.saveFiles(c, which, &came); err != nil {
+	attached, _ := a.CameWith(m) // the text reports a bad payload
+	if err := o.saveFiles(c, which, &attached); err != nil {
 		return err
 	}
-	v.Files, v.Problems, v.LeftOut, v.Text = came.Files, came.Problems, orNull(came.LeftOut), withInstead(v.Text, came)
+	v.Files, v.Problems, v.LeftOut, v.Text = attached.Files, attached.Problems, orNull(attached.LeftOut), textOrNote(v.Text, attached)
 	if c.json {
 		return c.out.JSON(v)
 	}
@@ -120,7 +120,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	if m.Trace != "" {
 		c.out.Printf("chain:   %s\n", plain.Line(m.Trace))
 	}
-	printCame(&c.out, which, came)
+	printAttached(&c.out, which, attached)
 	c.out.Printf("receipt: %s\n", present.Receipt(v.Receipt, c.now()))
 	c.printText(v.Text)
 	if d := v.Deliverable; d != nil {
@@ -165,15 +165,15 @@ func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantin
 		return err
 	}
 	row.State = present.InboxStatus{Now: c.now()}.Of(row)
-	came := a.CameWithQuarantined(q)
-	if err := o.saveFiles(c, c.arg(0), &came); err != nil {
+	attached := a.CameWithQuarantined(q)
+	if err := o.saveFiles(c, c.arg(0), &attached); err != nil {
 		return err
 	}
-	v := quarantineOutput{Listed: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
+	v := quarantineOutput{Listed: row, Field: a.View().EvidenceField(q), Files: attached.Files, Problems: attached.Problems, LeftOut: orNull(attached.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
-	v.Text = withInstead(v.Text, came)
+	v.Text = textOrNote(v.Text, attached)
 	if c.json {
 		return c.out.JSON(v)
 	}
@@ -192,7 +192,7 @@ func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantin
 	if q.Subject != "" {
 		c.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}
-	printCame(&c.out, c.arg(0), came)
+	printAttached(&c.out, c.arg(0), attached)
 	c.printText(v.Text)
 	return nil
 }
@@ -229,14 +229,14 @@ func printFiles(out *terminal.Output, label string, files []files.Received) {
 		case f.Path == nil:
 			out.Printf("%s%s\n", label, f.Line())
 		default:
-			out.Printf("%s%s: %s\n", label, f.Line(), shownPath(*f.Path))
+			out.Printf("%s%s: %s\n", label, f.Line(), printablePath(*f.Path))
 		}
 	}
 }
 
-// shownPath returns a path as one line. It keeps a safe file name unchanged, because the name
+// printablePath returns a path as one line. It keeps a safe file name unchanged, because the name
 // may contain joiners that belong to its spelling.
-func shownPath(path string) string {
+func printablePath(path string) string {
 	if base := filepath.Base(path); base != "" {
 		if kept, ok := plain.FileName(base); ok && kept == base {
 			return filepath.Join(plain.Line(filepath.Dir(path)), base)
@@ -248,50 +248,50 @@ func shownPath(path string) string {
 // maxShownFiles limits the files that inbox show prints. JSON has all of them.
 const maxShownFiles = 50
 
-// printCame prints the rest of a message besides its text: its files, how to save those that are
+// printAttached prints the rest of a message besides its text: its files, how to save those that are
 // not in a file, and the problems of its structure.
-func printCame(out *terminal.Output, which string, came files.Attached) {
-	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
-	if more := len(came.Files) - maxShownFiles; more > 0 {
+func printAttached(out *terminal.Output, which string, attached files.Attached) {
+	printFiles(out, "file:    ", attached.Files[:min(len(attached.Files), maxShownFiles)])
+	if more := len(attached.Files) - maxShownFiles; more > 0 {
 		out.Printf("         and %d more\n", more)
 	}
-	for _, f := range came.Files {
+	for _, f := range attached.Files {
 		if f.Path == nil && f.Missing == "" {
 			out.Printf("         to save them: %s inbox show %s --save DIR\n", name, plain.Line(which))
 			break
 		}
 	}
-	if came.LeftOut != "" {
-		out.Printf("left out: %s; the agent has the full text, as below, in full.txt\n", came.LeftOut)
+	if attached.LeftOut != "" {
+		out.Printf("left out: %s; the agent has the full text, as below, in full.txt\n", attached.LeftOut)
 	}
-	for _, p := range came.Problems {
+	for _, p := range attached.Problems {
 		out.Printf("problem: %s\n", plain.Line(p))
 	}
 }
 
-// withInstead returns the text of a message, or a note for a mail without a text.
-func withInstead(text string, came files.Attached) string {
+// textOrNote returns the text of a message, or a note for a mail without a text.
+func textOrNote(text string, attached files.Attached) string {
 	switch {
-	case came.Instead == "":
+	case attached.Instead == "":
 		return text
 	case text == "":
-		return came.Instead
+		return attached.Instead
 	}
-	return came.Instead + "\n\n" + text
+	return attached.Instead + "\n\n" + text
 }
 
 // saveFiles saves the files of a message if the caller uses --save.
-func (o *inboxShowOptions) saveFiles(c *call, which string, came *files.Attached) error {
+func (o *inboxShowOptions) saveFiles(c *call, which string, attached *files.Attached) error {
 	if c.given(&o.save) == "" {
 		return nil
 	}
 	if o.save == "" {
 		return terminal.Usagef("", "--save needs a folder")
 	}
-	if len(came.Files) == 0 {
+	if len(attached.Files) == 0 {
 		return fmt.Errorf("%s has no files to save", plain.Line(which))
 	}
-	err := came.Save(o.save)
+	err := attached.Save(o.save)
 	if errors.Is(err, files.ErrExists) {
 		return terminal.WithHint(fmt.Errorf("nothing was saved: %w", err), "name another folder, or move that file")
 	}

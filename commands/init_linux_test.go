@@ -55,15 +55,15 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 
 // initDialogue is an init that runs in this process, at a pseudo-terminal.
 type initDialogue struct {
-	t         *testing.T
-	dir       string
-	person    *os.File      // the person's end: the keyboard and the screen
-	tty       *os.File      // the end of init
-	questions *bufio.Reader // what init prints to standard error
-	printed   bytes.Buffer  // what it prints to standard output; to be read when it is done
-	said      bytes.Buffer  // what was read of the questions
-	cancel    context.CancelFunc
-	done      chan int // the exit code
+	t          *testing.T
+	dir        string
+	person     *os.File      // the person's end: the keyboard and the screen
+	tty        *os.File      // the end of init
+	questions  *bufio.Reader // what init prints to standard error
+	printed    bytes.Buffer  // what it prints to standard output; to be read when it is done
+	transcript bytes.Buffer  // questions and answers so far
+	cancel     context.CancelFunc
+	done       chan int // the exit code
 }
 
 // startInit starts init with flags. The folder bin in dir is in its PATH.
@@ -226,9 +226,9 @@ func TestInitInterrupted(t *testing.T) {
 	}
 }
 
-// TestInitOffersTheBox checks that init asks about the box where one can be made, and
+// TestInitOffersSandbox checks that init asks about the box where one can be made, and
 // that an empty line takes it if the program works there.
-func TestInitOffersTheBox(t *testing.T) {
+func TestInitOffersSandbox(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -347,23 +347,23 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	if text := readFile(t, d.config()); !strings.Contains(text, `key_file = "~/right"`) || !strings.Contains(text, engine.URL()) {
 		t.Errorf("the key and the url are not in\n%s", text)
 	}
-	if said := d.said.String() + d.printed.String(); strings.Contains(said, right.Seed) || strings.Contains(said, "my-password") || !strings.Contains(said, "\n  agent="+right.Public+"\n") {
-		t.Errorf("it said\n%s", said)
+	if text := d.transcript.String() + d.printed.String(); strings.Contains(text, right.Seed) || strings.Contains(text, "my-password") || !strings.Contains(text, "\n  agent="+right.Public+"\n") {
+		t.Errorf("it said\n%s", text)
 	}
 }
 
-// TestInitMakesAKey checks that a key that is made at a terminal is not tried, and is
+// TestInitCreatesKey checks that a key that is made at a terminal is not tried, and is
 // written with the configuration.
-func TestInitMakesAKey(t *testing.T) {
+func TestInitCreatesKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+mailtest.StartNobody(t))
 	d.types("["+filepath.Join(dir, "agent.nk")+"]", "")
-	if said := d.ends(exitDone); strings.Contains(said, "trying nats") {
-		t.Errorf("it said %s", said)
+	if text := d.ends(exitDone); strings.Contains(text, "trying nats") {
+		t.Errorf("it said %s", text)
 	}
 	seed := strings.TrimSpace(readFile(t, filepath.Join(dir, "agent.nk")))
-	if said := d.said.String() + d.printed.String(); !strings.HasPrefix(seed, "SU") || strings.Contains(said, seed) {
-		t.Errorf("the key is %q, and it said\n%s", seed, said)
+	if text := d.transcript.String() + d.printed.String(); !strings.HasPrefix(seed, "SU") || strings.Contains(text, seed) {
+		t.Errorf("the key is %q, and it said\n%s", seed, text)
 	}
 }

@@ -49,15 +49,15 @@ func startInitOnline(t *testing.T, dir string, flags ...string) *initDialogue {
 func (d *initDialogue) says(texts ...string) {
 	d.t.Helper()
 	for _, text := range texts {
-		var said strings.Builder
-		for !strings.HasSuffix(said.String(), text) {
+		var output strings.Builder
+		for !strings.HasSuffix(output.String(), text) {
 			b, err := d.questions.ReadByte()
 			if err != nil {
-				d.t.Fatalf("instead of %q: %q, %v", text, said.String(), err)
+				d.t.Fatalf("instead of %q: %q, %v", text, output.String(), err)
 			}
-			said.WriteByte(b)
+			output.WriteByte(b)
 		}
-		d.said.WriteString(said.String())
+		d.transcript.WriteString(output.String())
 	}
 }
 
@@ -71,18 +71,18 @@ func (d *initDialogue) types(question, answer string) {
 	if _, err := io.WriteString(d.person, answer+"\n"); err != nil {
 		d.t.Fatal(err)
 	}
-	d.said.WriteString("\n") // which the terminal shows
+	d.transcript.WriteString("\n") // which the terminal shows
 }
 
 // ends waits until init ends, and returns all that it said since the last answer.
 func (d *initDialogue) ends(code int) string {
 	d.t.Helper()
 	rest, _ := io.ReadAll(d.questions)
-	d.said.Write(rest)
+	d.transcript.Write(rest)
 	if got := <-d.done; got != code {
-		d.t.Fatalf("init exits %d, want %d: %s\n%s", got, code, d.said.String(), d.printed.String())
+		d.t.Fatalf("init exits %d, want %d: %s\n%s", got, code, d.transcript.String(), d.printed.String())
 	}
-	for line := range strings.Lines(d.said.String()) {
+	for line := range strings.Lines(d.transcript.String()) {
 		if again := mailtest.Repeated(line); again != "" {
 			d.t.Errorf("%q is there twice in %q", again, line)
 		}
@@ -91,10 +91,10 @@ func (d *initDialogue) ends(code int) string {
 }
 
 const (
-	keep     = "keep it as it is? [y/N]"
-	shown    = "(not shown; leave empty to add it later)"
-	again    = "again (not shown; leave empty for another username)"
-	newShown = "(not shown; leave empty to keep the old one)"
+	keep            = "keep it as it is? [y/N]"
+	passwordNote    = "(not shown; leave empty to add it later)"
+	again           = "again (not shown; leave empty for another username)"
+	newPasswordNote = "(not shown; leave empty to keep the old one)"
 )
 
 // mailHosts are a real Dovecot and an SMTP server that have one user with one password.
@@ -150,7 +150,7 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.types(keep, "n")
 	d.types("its SMTP server", h.smtp.SMTPTLS)
 
-	d.types("the password of agent@example.org "+shown, "let-me-in-please")
+	d.types("the password of agent@example.org "+passwordNote, "let-me-in-please")
 	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refuses the login: NO [AUTHENTICATIONFAILED]", "hint: some servers want another username")
 	d.types(keep, "")
 	d.types("the password of agent@example.org "+again, "let-me-in-2")
@@ -160,14 +160,14 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.types("the username at the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
 	d.says("that is the password that you have just typed")
 	d.types("the username at the server [agent@example.org]", h.imap.Username)
-	d.types("the password of "+h.imap.Username+" "+shown, "let-me-in-please")
+	d.types("the password of "+h.imap.Username+" "+passwordNote, "let-me-in-please")
 	d.says("the server refuses the login")
 	d.types(keep, "")
 	d.types("the password of "+h.imap.Username+" "+again, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
 	for _, secret := range []string{"let-me-in", h.imap.Password} {
-		if strings.Contains(d.said.String()+d.printed.String(), secret) {
+		if strings.Contains(d.transcript.String()+d.printed.String(), secret) {
 			t.Errorf("init printed %s", secret)
 		}
 	}
@@ -183,9 +183,9 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	}
 }
 
-// TestInitKeepsWhatDoesNotWork keeps servers that are not known to work: one whose
+// TestInitKeepsFailingSettings keeps servers that are not known to work: one whose
 // certificate nobody vouches for, one that hangs, and no mesh.
-func TestInitKeepsWhatDoesNotWork(t *testing.T) {
+func TestInitKeepsFailingSettings(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--operator", "operator@example.com", "--address", "agent@example.org",
 		"--handle", "agent", "--imap-host", h.imap.IMAPTLS, "--mesh-url", "http://"+h.closed)
@@ -194,7 +194,7 @@ func TestInitKeepsWhatDoesNotWork(t *testing.T) {
 	d.types("its SMTP server", h.closed)
 	d.says("connect: connection refused")
 	d.types(keep, "y")
-	d.types(shown, "hunter2-and-more")
+	d.types(passwordNote, "hunter2-and-more")
 	d.says("unknown authority")
 	d.types(keep, "Y")
 	d.says("trying http://"+h.closed+" …\n", "connection refused", "mesh serve` starts one")
@@ -259,9 +259,9 @@ func TestInitLooksForTheProgram(t *testing.T) {
 	}
 }
 
-// TestInitTakesANewPassword replaces the password of an agent that exists, only once the
+// TestInitReplacesPassword replaces the password of an agent that exists, only once the
 // new one works.
-func TestInitTakesANewPassword(t *testing.T) {
+func TestInitReplacesPassword(t *testing.T) {
 	h := startMailHosts(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "agent.password")
@@ -285,13 +285,13 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// A wrong one does not replace it, and neither does an empty one.
 	d = startInitExisting(t, dir, "--password")
-	d.types("the new password of "+h.imap.Username+" "+newShown, "wrong-password-0123")
+	d.types("the new password of "+h.imap.Username+" "+newPasswordNote, "wrong-password-0123")
 	d.says("the server refuses the login: NO")
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q before it worked", got)
 	}
 	d.types("replace the old password all the same? [y/N]", "")
-	d.types(newShown, "")
+	d.types(newPasswordNote, "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -303,7 +303,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 	}
 	d = startInitExisting(t, dir)
 	d.types("set a new password for agent@example.org? [y/N]", "y")
-	d.types(newShown, h.imap.Password)
+	d.types(newPasswordNote, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
 	info, err := os.Stat(file)
@@ -316,7 +316,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// It is only kept untried if the person says so.
 	d = startInitExisting(t, dir, "--password")
-	d.types(newShown, "future-password-0123")
+	d.types(newPasswordNote, "future-password-0123")
 	d.types("replace the old password all the same? [y/N]", "y")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "future-password-0123\n" {

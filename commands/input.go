@@ -85,23 +85,23 @@ func userName() string {
 	return cmp.Or(u.Name, "operator")
 }
 
-// askedForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? after the name or the type marks an
+// requestedFieldForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? after the name or the type marks an
 // optional field, a ! a required one.
-var askedForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
+var requestedFieldForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
 
-// askedFields parses the result fields that --field asks for.
-func askedFields(given []string) (mesh.ResultFields, error) {
+// requestedFields parses the result fields that --field asks for.
+func requestedFields(given []string) (mesh.ResultFields, error) {
 	var fields mesh.ResultFields
 	for _, word := range given {
 		if strings.HasPrefix(strings.TrimSpace(word), "{") {
 			var list mesh.ResultFields
-			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || misspelt(word) {
+			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || hasUnknownMember(word) {
 				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not a JSON object that describes a field", word)
 			}
 			fields = append(fields, list[0])
 			continue
 		}
-		parts := askedForm.Get().FindStringSubmatch(word)
+		parts := requestedFieldForm.Get().FindStringSubmatch(word)
 		if parts == nil {
 			return nil, terminal.Usagef("for example --field 'tests?:integer=how many passed'", "--field %q is not NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION", word)
 		}
@@ -115,16 +115,16 @@ func askedFields(given []string) (mesh.ResultFields, error) {
 	return fields, nil
 }
 
-// misspelt reports whether an object that describes a field has an unknown member: "requierd"
+// hasUnknownMember reports whether an object that describes a field has an unknown member: "requierd"
 // would silently make a field optional.
-func misspelt(object string) bool {
+func hasUnknownMember(object string) bool {
 	dec := json.NewDecoder(strings.NewReader(object))
 	dec.DisallowUnknownFields()
 	return dec.Decode(new(state.ResultField)) != nil
 }
 
-// givenFields parses the results of --field: NAME=VALUE, or NAME:=JSON.
-func givenFields(given []string) ([]cycle.Field, error) {
+// submittedFields parses the results of --field: NAME=VALUE, or NAME:=JSON.
+func submittedFields(given []string) ([]cycle.Field, error) {
 	var fields []cycle.Field
 	for _, word := range given {
 		name, value, ok := strings.Cut(word, "=")

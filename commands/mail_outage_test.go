@@ -113,10 +113,10 @@ mode = "none"
 	}
 }
 
-// TestMailThatCannotBeFetched runs the real program on a mailbox with a mail that the
+// TestUnfetchableMail runs the real program on a mailbox with a mail that the
 // server lists and does not hand out: the poll says so and exits 3, and the inbox
 // shows and drops it.
-func TestMailThatCannotBeFetched(t *testing.T) {
+func TestUnfetchableMail(t *testing.T) {
 	t.Parallel()
 	s := &meshAgents{t: t, program: buildProgram(t, t.TempDir()), url: "http://127.0.0.1:1", dirs: map[string]string{}}
 	s.add("alpha", "echo 'I shall see to it'\n", "beta")

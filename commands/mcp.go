@@ -58,7 +58,7 @@ func (o *mcpOptions) run(c *call) error {
 		return err
 	}
 	for i := range tools {
-		tools[i].Run = explained(c.loader.Secrets, tools[i].Run)
+		tools[i].Run = explainErrors(c.loader.Secrets, tools[i].Run)
 	}
 	if o.approve {
 		tools = append(tools, caller.approveTool())
@@ -67,10 +67,10 @@ func (o *mcpOptions) run(c *call) error {
 	return server.Serve(c.ctx, c.stdin, c.out.Stdout)
 }
 
-// explained wraps a tool. It turns an error into the output of the command with the same name,
+// explainErrors wraps a tool. It turns an error into the output of the command with the same name,
 // and redacts known secrets in the tool's output, because all output goes to the model's
 // provider.
-func explained(secrets *secret.Known, run func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (string, error) {
+func explainErrors(secrets *secret.Known, run func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (string, error) {
 	return func(ctx context.Context, args json.RawMessage) (text string, err error) {
 		defer func() {
 			if v := recover(); v != nil {

@@ -142,7 +142,7 @@ func (o *meshSendOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := askedFields(o.fields)
+	fields, err := requestedFields(o.fields)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 	}
 	var failed error
 	if point := o.point(); point != "" {
-		r, err := awaitNudge(c.ctx, a, rung, point, o.timeout, &whyWaits{call: c, agent: a})
+		r, err := awaitNudge(c.ctx, a, rung, point, o.timeout, &waitReporter{call: c, agent: a})
 		result.Receipt, failed = &r, err
 	}
 	if c.json {
@@ -183,10 +183,10 @@ type waitError struct {
 func (e *waitError) Unwrap() error { return e.error }
 
 // awaitNudge waits until a nudge has reached a point. The error is the reason if it has not.
-func awaitNudge(ctx context.Context, a *cycle.Agent, nudge view.RecordedNudge, point view.Point, timeout time.Duration, why *whyWaits) (view.Receipt, error) {
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge view.RecordedNudge, point view.Point, timeout time.Duration, why *waitReporter) (view.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := a.View().AwaitNudge(waiting, nudge, point, why.tell)
+	r, err := a.View().AwaitNudge(waiting, nudge, point, why.show)
 	switch {
 	case err == nil:
 		return r, nil

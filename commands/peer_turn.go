@@ -70,9 +70,9 @@ func (c *call) caller() (*cycle.Agent, error) {
 	return c.load()
 }
 
-// mayHear reports whether the caller may read the words of the operator and of others: it is not
+// mayReadOthers reports whether the caller may read the words of the operator and of others: it is not
 // in a turn that another agent or a program caused.
-func (c *call) mayHear() (bool, error) {
+func (c *call) mayReadOthers() (bool, error) {
 	turn := c.loader.Env("AGENTSTATELOOP_TURN")
 	if turn == "" {
 		return true, nil

@@ -52,7 +52,7 @@ func (o *remindOptions) run(c *call) error {
 	if err := c.arguments(words+1, words+1); err != nil {
 		return err
 	}
-	// Report a misspelt time before loading the agent. Only the agent knows its time zone.
+	// Report a hasUnknownMember time before loading the agent. Only the agent knows its time zone.
 	if _, err := cycle.ParseWhen(when, c.now(), time.Local); errors.Is(err, cycle.ErrNotATime) {
 		return terminal.Usagef("for example "+name+" remind 10m \"look at the build\"", "%v", err)
 	}
@@ -108,7 +108,7 @@ func listWakeups(c *call) error {
 	}
 	var lines [][]string
 	for _, row := range rows {
-		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, c.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
+		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, c.now()), string(row.Kind), plain.Line(row.Title) + waitNote(row.Held)})
 	}
 	return c.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
 }
@@ -137,8 +137,8 @@ func wakeupNumber(row view.Wakeup) string {
 	return strconv.FormatUint(row.Seq, 10)
 }
 
-// held returns the reason why a due wakeup still waits.
-func held(why string) string {
+// waitNote returns the reason why a due wakeup still waits.
+func waitNote(why string) string {
 	if why == "" {
 		return ""
 	}

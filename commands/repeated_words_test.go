@@ -14,9 +14,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestErrorsSayThingsOnce polls and examines agents whose servers, secrets and files fail
+// TestErrorsRepeatNoWords polls and examines agents whose servers, secrets and files fail
 // in many ways. No line that tells of it may have the same three words twice.
-func TestErrorsSayThingsOnce(t *testing.T) {
+func TestErrorsRepeatNoWords(t *testing.T) {
 	m := mailtest.StartMemory(t, mailtest.Options{Username: "agent@example.org"})
 	refuses := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: map[string]string{"g1": "another-token-0123"}}))
 	t.Cleanup(refuses.Close)

@@ -66,7 +66,7 @@ func (o *statusOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	hears, err := c.mayHear()
+	hears, err := c.mayReadOthers()
 	if err != nil {
 		return err
 	}

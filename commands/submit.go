@@ -53,7 +53,7 @@ Example:
 }
 
 func (o *submitOptions) run(c *call) error {
-	fields, err := givenFields(o.fields)
+	fields, err := submittedFields(o.fields)
 	if err != nil {
 		return err
 	}

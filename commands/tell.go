@@ -77,8 +77,8 @@ func (o *tellOptions) run(c *call) error {
 	if why, err := noAnswerSoon(a, key); err != nil || why != nil {
 		return errors.Join(err, c.printKey(key, why))
 	}
-	why := whyWaits{call: c, agent: a, key: key}
-	answer, err := a.Await(c.ctx, key, why.hear)
+	reporter := waitReporter{call: c, agent: a, key: key}
+	answer, err := a.Await(c.ctx, key, reporter.update)
 	if err != nil {
 		return err
 	}
@@ -156,13 +156,13 @@ func (c *call) printAnswer(d cycle.Deliverable) error {
 		"`"+name+" doctor` checks the agent; its output is in turns/"+d.TurnID+" of the state directory")
 }
 
-// sayAfter is the time that a reason must hold before it is printed. An answer that comes sooner
+// reasonAfter is the time that a reason must hold before it is printed. An answer that comes sooner
 // needs no reason.
-const sayAfter = 3 * time.Second
+const reasonAfter = 3 * time.Second
 
-// whyWaits prints the reason why an answer has not come. It prints each reason once, after it
-// has held for sayAfter. It gives up if no answer will come.
-type whyWaits struct {
+// waitReporter prints the reason why an answer has not come. It prints each reason once, after it
+// has held for reasonAfter. It gives up if no answer will come.
+type waitReporter struct {
 	*call // with --json it prints no reasons, and only gives up
 	agent *cycle.Agent
 	key   string
@@ -172,33 +172,33 @@ type whyWaits struct {
 	printed bool
 }
 
-// hear takes the current reason. It returns an error if waiting is useless.
-func (y *whyWaits) hear(w view.Waiting) error {
+// update takes the current reason. It returns an error if waiting is useless.
+func (r *waitReporter) update(w view.Waiting) error {
 	if w.Never {
-		return y.giveUp(w)
+		return r.giveUp(w)
 	}
-	y.tell(w)
+	r.show(w)
 	return nil
 }
 
-// tell prints the current reason, once it has held for sayAfter.
-func (y *whyWaits) tell(w view.Waiting) {
-	if w.Why != y.reason.Why || w.Who != y.reason.Who || !w.Since.Equal(y.reason.Since) {
-		y.since, y.printed = time.Now(), false
+// show prints the current reason, once it has held for reasonAfter.
+func (r *waitReporter) show(w view.Waiting) {
+	if w.Why != r.reason.Why || w.Who != r.reason.Who || !w.Since.Equal(r.reason.Since) {
+		r.since, r.printed = time.Now(), false
 	}
-	y.reason = w
-	if y.json || y.printed || time.Since(y.since) < sayAfter {
+	r.reason = w
+	if r.json || r.printed || time.Since(r.since) < reasonAfter {
 		return
 	}
-	y.printed = true
-	y.out.Note("waiting", "%s", present.Waiting(w, y.now()))
+	r.printed = true
+	r.out.Note("waiting", "%s", present.Waiting(w, r.now()))
 }
 
 // giveUp returns the error of a command that stops waiting.
-func (y *whyWaits) giveUp(w view.Waiting) error {
-	err := fmt.Errorf("no answer is expected soon, and the message waits in the inbox: %s", present.Waiting(w, y.now()))
-	hint := "`" + name + " inbox show " + y.key + "` shows the answer later"
-	if first := present.WaitingHint(w, y.agent.Schedule.Mode); first != "" {
+func (r *waitReporter) giveUp(w view.Waiting) error {
+	err := fmt.Errorf("no answer is expected soon, and the message waits in the inbox: %s", present.Waiting(w, r.now()))
+	hint := "`" + name + " inbox show " + r.key + "` shows the answer later"
+	if first := present.WaitingHint(w, r.agent.Schedule.Mode); first != "" {
 		hint = first + "; " + hint
 	}
 	return terminal.WithHint(&waitError{coded(codeRefused, err), exitRefused}, hint)

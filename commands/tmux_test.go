@@ -152,14 +152,14 @@ func (w *tmux) screen(window string, more ...string) string {
 // right for it.
 func (w *tmux) broken(window string, columns int) (lines []string) {
 	w.t.Helper()
-	shown := map[string]bool{}
+	visible := map[string]bool{}
 	for _, line := range strings.Split(w.screen(window), "\n") {
-		shown[strings.TrimRight(line, " ")] = true
+		visible[strings.TrimRight(line, " ")] = true
 	}
 	for _, line := range strings.Split(w.screen(window, "-J"), "\n") {
 		line = strings.TrimRight(line, " ")
 		word := !strings.Contains(strings.TrimLeft(line, " "), " ")
-		if !shown[line] && !(word && terminal.Cells(strings.TrimLeft(line, " ")) > columns) {
+		if !visible[line] && !(word && terminal.Cells(strings.TrimLeft(line, " ")) > columns) {
 			lines = append(lines, line)
 		}
 	}

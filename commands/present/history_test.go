@@ -74,9 +74,9 @@ var writes = map[string]struct {
 	"loseHookCall": {state.LineDelivery, 1}, "endUndelivered": {state.LineGivenUp, 1},
 }
 
-// TestEachLineIsDecided checks that each kind of line, and each thing that a line of it
+// TestEveryLineHasAFormatter checks that each kind of line, and each thing that a line of it
 // records, is told or left out on purpose: a new one must be decided in formatters.
-func TestEachLineIsDecided(t *testing.T) {
+func TestEveryLineHasAFormatter(t *testing.T) {
 	files, constants := stateSource(t)
 	found := 0
 	decided := func(kind state.LineKind, what string) {
@@ -141,8 +141,8 @@ func lineLiteral(n *ast.CompositeLit, constants map[string]string, decided func(
 	}
 }
 
-// TestTold checks the sentences.
-func TestTold(t *testing.T) {
+// TestHistorySentences checks the sentences.
+func TestHistorySentences(t *testing.T) {
 	at := time.Date(2026, 11, 23, 3, 50, 0, 0, time.Local)
 	mail := state.Message{Key: "mail:1", Source: state.Mail, From: "op@example.com", Operator: true, Observed: at}
 	peer := state.Message{Key: "mesh:1", Source: state.Mesh, Kind: "ask", From: "dorlange3120", Proof: state.ByToken, Observed: at}
@@ -227,8 +227,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestEveryLineIsToldOfAnything calls every formatter with a line that holds nothing else.
-func TestEveryLineIsToldOfAnything(t *testing.T) {
+// TestFormattersAcceptEmptyLines calls every formatter with a line that holds nothing else.
+func TestFormattersAcceptEmptyLines(t *testing.T) {
 	for kind, whats := range formatters() {
 		for what, format := range whats {
 			got := NewHistoryReader(time.Time{}, nil, nil).record(state.Line{Kind: kind, What: what})

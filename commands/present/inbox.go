@@ -27,9 +27,9 @@ func (i InboxStatus) Of(row view.Listed) string {
 		return "large, being fetched"
 	case view.ListedFailing:
 		return fmt.Sprintf("cannot be fetched, %s, next try %s%s",
-			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), because(OneLine(row.Reason)))
+			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), reasonSuffix(OneLine(row.Reason)))
 	case view.ListedQuarantined:
-		return "quarantined by gate " + OneLine(row.Gate) + because(OneLine(row.Reason))
+		return "quarantined by gate " + OneLine(row.Gate) + reasonSuffix(OneLine(row.Reason))
 	}
 	return i.ofMessage(*row.Message)
 }
@@ -55,15 +55,15 @@ func (i InboxStatus) ofMessage(m state.Message) string {
 	case !held:
 		return "waits for its turn"
 	case h.Until.IsZero():
-		return "waits" + because(plain.Line(h.Why))
+		return "waits" + reasonSuffix(plain.Line(h.Why))
 	case m.Source == state.Self && m.TurnID == "":
-		return ownPlan(m.Kind) + " " + i.clock(h.Until)
+		return wakeupPrefix(m.Kind) + " " + i.clock(h.Until)
 	}
-	return "waits until " + i.clock(h.Until) + because(plain.Line(h.Why))
+	return "waits until " + i.clock(h.Until) + reasonSuffix(plain.Line(h.Why))
 }
 
-// ownPlan returns the words for a wakeup that the agent has planned.
-func ownPlan(kind string) string {
+// wakeupPrefix returns the words for a wakeup that the agent has planned.
+func wakeupPrefix(kind string) string {
 	switch kind {
 	case state.KindSleep:
 		return "sleeps until"
@@ -98,7 +98,7 @@ func (i InboxStatus) ofSuspended(head state.Head) string {
 		case w.Answered():
 			continue
 		case w.Operator:
-			asks = append(asks, inQuotes(w.Text)+offered(w.Options))
+			asks = append(asks, inQuotes(w.Text)+optionsSuffix(w.Options))
 		case w.Outside && !slices.Contains(started, to):
 			started = append(started, to)
 		case !w.Outside && !slices.Contains(asked, to):
@@ -124,8 +124,8 @@ func (i InboxStatus) ofSuspended(head state.Head) string {
 	return text + " until " + i.clock(until)
 }
 
-// offered returns the options of a question in brackets, or "".
-func offered(options []string) string {
+// optionsSuffix returns the options of a question in brackets, or "".
+func optionsSuffix(options []string) string {
 	return around(" (", plain.Line(strings.Join(options, ", ")), ")")
 }
 

@@ -59,7 +59,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[credential]
-		row("CREDENTIAL", "%s failed in %s in a row since %s%s%s", credential, terminal.Count(c.Failures, "poll"), terminal.Clock(c.Since, now), informed(c), around(" (", c.Reason, ")"))
+		row("CREDENTIAL", "%s failed in %s in a row since %s%s%s", credential, terminal.Count(c.Failures, "poll"), terminal.Clock(c.Since, now), informedSuffix(c), around(" (", c.Reason, ")"))
 	}
 	if s.Offline {
 		row("OFFLINE", "mail %s: `%s doctor` shows why", lastRead(s.LastLook, now), terminal.Program)
@@ -69,7 +69,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	}
 	for _, hook := range slices.Sorted(maps.Keys(s.Hooks)) {
 		if h := s.Hooks[hook]; h.Since != nil {
-			row("HOOK", "%s has failed since %s, %s waiting, %s%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), lostEvents(h), because(plain.Line(h.Reason)))
+			row("HOOK", "%s has failed since %s, %s waiting, %s%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), lostEvents(h), reasonSuffix(plain.Line(h.Reason)))
 		}
 	}
 	if s.Outbox.Undeliverable > 0 {
@@ -77,7 +77,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	}
 	if n := len(s.Lost); n > 0 {
 		last := s.Lost[n-1]
-		row("LOST", "%s returned undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), because(plain.Line(last.Reason)))
+		row("LOST", "%s returned undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), reasonSuffix(plain.Line(last.Reason)))
 	}
 	if n := s.Inbox.RefusedSigned; n > 0 {
 		row("REFUSED", "%s signed by you: answer YES to the question about each, or see `%s inbox list --quarantined`", terminal.Count(n, "mail"), terminal.Program)
@@ -98,7 +98,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 		row("ack", "waits until %s, and is not sent if the answer comes first", moment(*s.AckDue, now))
 	}
 	if n := s.LastNudge; n != nil {
-		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), around(" by ", plain.Line(n.From), ""), because(plain.Line(n.Reason)))
+		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), around(" by ", plain.Line(n.From), ""), reasonSuffix(plain.Line(n.Reason)))
 	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
 	if w := s.Inbox.Withheld; w != nil {
@@ -108,7 +108,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 		row("UNCALLED", "%s of yours reached the agent's address without naming an agent, the last at %s: write @%s in the subject", terminal.Count(u.Count, "mail"), terminal.Clock(u.Last, now), s.Agent)
 	}
 	for _, d := range s.Inbox.Deferrals {
-		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), because(d.Reason))
+		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), reasonSuffix(d.Reason))
 	}
 	for _, h := range s.Outbox.Holds {
 		row("outbox", "%d waiting: %s%s", h.Count, h.Text, nextTry(h.NextTry, now))
@@ -150,8 +150,8 @@ func around(before, text, after string) string {
 	return before + text + after
 }
 
-// because returns a colon and a reason, or "".
-func because(reason string) string { return around(": ", reason, "") }
+// reasonSuffix returns a colon and a reason, or "".
+func reasonSuffix(reason string) string { return around(": ", reason, "") }
 
 // lostEvents returns the number of events that a hook has lost, and the command that shows them.
 func lostEvents(h view.StatusHook) string {
@@ -180,8 +180,8 @@ func outageLabel(kind state.OutageKind) string {
 	return "BLOCKED"
 }
 
-// informed returns the agents or persons that know about a failing credential.
-func informed(c view.StatusCredential) string {
+// informedSuffix returns the agents or persons that know about a failing credential.
+func informedSuffix(c view.StatusCredential) string {
 	switch {
 	case c.OperatorTold:
 		return "; you were informed"

@@ -34,13 +34,13 @@ func Waiting(w view.Waiting, now time.Time) string {
 	case view.WaitBlocked:
 		return "no turn can run: " + plain.Line(w.Reason)
 	case view.WaitCredential:
-		return fmt.Sprintf("the agent's login %s has been refused since %s%s", w.Who, clock(w.Since), because(plain.Line(w.Reason)))
+		return fmt.Sprintf("the agent's login %s has been refused since %s%s", w.Who, clock(w.Since), reasonSuffix(plain.Line(w.Reason)))
 	case view.WaitWorking:
 		return "the agent has been working on it since " + clock(w.Since)
 	case view.WaitSuspended:
 		return "its turn waits for a report from " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
 	case view.WaitTurn:
-		return fmt.Sprintf("the agent has been working on %s since %s", whoseMessage(w), clock(w.Since))
+		return fmt.Sprintf("the agent has been working on %s since %s", messageName(w), clock(w.Since))
 	case view.WaitReports:
 		return "the previous turn waits for a report from " + plain.Line(w.Who) + until(", until %s (%s) at the latest")
 	case view.WaitAnswer:
@@ -50,13 +50,13 @@ func Waiting(w view.Waiting, now time.Time) string {
 	case view.WaitLingering:
 		return "the agent of the previous turn has answered, but its process has not ended"
 	case view.WaitBehind:
-		return fmt.Sprintf("%s first: %s is next", comes(w.Count), whoseMessage(w))
+		return fmt.Sprintf("%s first: %s is next", messagesCome(w.Count), messageName(w))
 	case view.WaitDeferred:
-		return "it waits" + until(" until %s (%s)") + because(plain.Line(w.Reason))
+		return "it waits" + until(" until %s (%s)") + reasonSuffix(plain.Line(w.Reason))
 	case view.WaitSource:
 		return sourceText(w, now)
 	case view.WaitOutbox:
-		return fmt.Sprintf("%s in the outbox%s%s", terminal.Count(w.Count, "message"), because(plain.Line(w.Reason)), until("; next try %s (%s)"))
+		return fmt.Sprintf("%s in the outbox%s%s", terminal.Count(w.Count, "message"), reasonSuffix(plain.Line(w.Reason)), until("; next try %s (%s)"))
 	}
 	if w.Never {
 		return "no poll picks it up" + until("; the last one was due at %s (%s)")
@@ -68,15 +68,15 @@ func Waiting(w view.Waiting, now time.Time) string {
 func sourceText(w view.Waiting, now time.Time) string {
 	switch {
 	case w.Who != "":
-		return fmt.Sprintf("the poll reads mail first, and the login %s has been refused since %s%s", w.Who, terminal.Clock(w.Since, now), because(plain.Line(w.Reason)))
+		return fmt.Sprintf("the poll reads mail first, and the login %s has been refused since %s%s", w.Who, terminal.Clock(w.Since, now), reasonSuffix(plain.Line(w.Reason)))
 	case w.Since.IsZero():
 		return "the poll reads mail first, and mail could not be read yet"
 	}
 	return "the poll reads mail first, and mail was last read at " + terminal.Clock(w.Since, now)
 }
 
-// whoseMessage describes the message that has its turn, or comes first.
-func whoseMessage(w view.Waiting) string {
+// messageName describes the message that has its turn, or comes first.
+func messageName(w view.Waiting) string {
 	switch who := plain.Line(w.Who); {
 	case w.Source == state.Clock:
 		return "a prompt of the clock"
@@ -89,7 +89,7 @@ func whoseMessage(w view.Waiting) string {
 	}
 }
 
-func comes(n int) string {
+func messagesCome(n int) string {
 	if n == 1 {
 		return "1 message comes"
 	}
