@@ -24,15 +24,15 @@ func TestBuilders(t *testing.T) {
 			t.Errorf("%s builds a command with the names %q", b.name, c.Names())
 		}
 		if seen[b.name] {
-			t.Errorf("%s is there twice", b.name)
+			t.Errorf("%s is listed twice", b.name)
 		}
 		seen[b.name] = true
 	}
 }
 
-// TestOnlyNamedCommandsAreBuilt checks that a command line builds the commands that it
+// TestBuildsOnlyNamedCommands checks that a command line builds the commands that it
 // names, and no other.
-func TestOnlyNamedCommandsAreBuilt(t *testing.T) {
+func TestBuildsOnlyNamedCommands(t *testing.T) {
 	all := len(builders())
 	for _, test := range []struct {
 		args string
@@ -192,7 +192,7 @@ func TestHelpPages(t *testing.T) {
 	text := helpPage(t, nil)
 	for _, c := range testProgram().app().Commands {
 		if n := strings.Count(text, "\n  "+c.Name+" "); !c.Hidden && n != 1 {
-			t.Errorf("%s stands in %d groups:\n%s", c.Name, n, text)
+			t.Errorf("%s is in %d groups:\n%s", c.Name, n, text)
 		}
 	}
 	last := 0

@@ -30,12 +30,12 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 		theirs  []string
 		refused bool
 	}{
-		"all of it":                   {[]string{".", "agent.toml", "secret", "state", "state/state.json", "state/message-id.key"}, true},
-		"the configuration":           {[]string{"agent.toml"}, true},
-		"the state directory":         {[]string{"state"}, true},
-		"one file of the state":       {[]string{"state/message-id.key"}, true},
-		"the secret":                  {[]string{"secret"}, false},
-		"the folder of what is there": {[]string{"."}, false},
+		"all of it":             {[]string{".", "agent.toml", "secret", "state", "state/state.json", "state/message-id.key"}, true},
+		"the configuration":     {[]string{"agent.toml"}, true},
+		"the state directory":   {[]string{"state"}, true},
+		"one file of the state": {[]string{"state/message-id.key"}, true},
+		"the secret":            {[]string{"secret"}, false},
+		"the parent folder":     {[]string{"."}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

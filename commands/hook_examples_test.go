@@ -109,9 +109,9 @@ func TestHookExamples(t *testing.T) {
 	}
 }
 
-// TestHookThatRepeatsItsToken checks that no beginning of a token is left where an answer
+// TestHookRepeatsToken checks that no beginning of a token is left where an answer
 // is cut, or where an address is.
-func TestHookThatRepeatsItsToken(t *testing.T) {
+func TestHookRepeatsToken(t *testing.T) {
 	t.Parallel()
 	const token = "abc:def+ghi&jkl-mnopqrstuvwxyz-0123456789"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

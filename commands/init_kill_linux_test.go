@@ -84,7 +84,7 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 		}
 	}
 	if ended["one INT"] < 1 {
-		t.Error("each INT came twice: the test does not see init clean up")
+		t.Error("each INT arrived twice, so init could not clean up")
 	}
 	for _, signal := range []string{"KILL", "INT"} {
 		if ended[signal] < 5 {

@@ -175,9 +175,9 @@ func (d *initDialogue) answerUntilPassword() {
 	d.waitForEchoOff()
 }
 
-// TestInitHidesThePassword checks that the terminal does not show the password while
+// TestInitHidesPassword checks that the terminal does not show the password while
 // it is typed, and that only the password file has it.
-func TestInitHidesThePassword(t *testing.T) {
+func TestInitHidesPassword(t *testing.T) {
 	d := startInitOfMail(t)
 	d.answerUntilPassword()
 	go io.Copy(io.Discard, d.questions)
@@ -246,17 +246,17 @@ func TestInitOffersSandbox(t *testing.T) {
 		dialogue       []exchange
 		want           string
 	}{
-		"claude":                 {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"gemini":                 {"gemini", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"it is not wanted":       {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
-		"another word":           {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
-		"it does not work there": {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
-		"it is missing":          {"claude", "", []exchange{{"claude is not in the PATH", ""}, {"keep it as it is? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
-		"it is found":            {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"a box of its own":       {"codex", works, []exchange{{"[none]", "\n"}}, ""},
-		"in spite of its own":    {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
-		"exec, which is not run": {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"api":                    {"api", "", nil, ""},
+		"claude":                  {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"gemini":                  {"gemini", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"declined":                {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
+		"another word":            {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
+		"fails in the sandbox":    {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
+		"program missing":         {"claude", "", []exchange{{"claude is not in the PATH", ""}, {"keep it as it is? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
+		"program found":           {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"its own sandbox":         {"codex", works, []exchange{{"[none]", "\n"}}, ""},
+		"despite its own sandbox": {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
+		"exec is not run":         {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"api":                     {"api", "", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -313,9 +313,9 @@ func (d *initDialogue) wantSandbox(want string) {
 	}
 }
 
-// TestInitTriesTheMeshOverNATS asks again for the URL and the key of a mesh over NATS,
+// TestInitTestsNATSMesh asks again for the URL and the key of a mesh over NATS,
 // whose servers know another key.
-func TestInitTriesTheMeshOverNATS(t *testing.T) {
+func TestInitTestsNATSMesh(t *testing.T) {
 	t.Parallel()
 	engine := fleettest.Start(t, "agent")
 	dir, closed := t.TempDir(), mailtest.StartNobody(t)

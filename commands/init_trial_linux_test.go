@@ -84,7 +84,7 @@ func (d *initDialogue) ends(code int) string {
 	}
 	for line := range strings.Lines(d.transcript.String()) {
 		if again := mailtest.Repeated(line); again != "" {
-			d.t.Errorf("%q is there twice in %q", again, line)
+			d.t.Errorf("%q is repeated in %q", again, line)
 		}
 	}
 	return string(rest)
@@ -118,9 +118,9 @@ func startMailHosts(t *testing.T) mailHosts {
 	return h
 }
 
-// TestInitTriesEachAnswer types wrong hosts, ports, names and passwords at init, which
+// TestInitTestsEachAnswer types wrong hosts, ports, names and passwords at init, which
 // tries each and asks again. In the end the agent works.
-func TestInitTriesEachAnswer(t *testing.T) {
+func TestInitTestsEachAnswer(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--ca-file", h.bundle)
 	d.types("which you write from", "operator@example.com")
@@ -205,8 +205,8 @@ func TestInitKeepsFailingSettings(t *testing.T) {
 	}
 }
 
-// TestInitTriesTheMesh asks again for the token and the URL of a mesh.
-func TestInitTriesTheMesh(t *testing.T) {
+// TestInitTestsMesh asks again for the token and the URL of a mesh.
+func TestInitTestsMesh(t *testing.T) {
 	server := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: map[string]string{"agent": "right-token-0123"}}))
 	defer server.Close()
 	dir := t.TempDir()
@@ -227,8 +227,8 @@ func TestInitTriesTheMesh(t *testing.T) {
 	}
 }
 
-// TestInitLooksForTheProgram names programs that cannot run.
-func TestInitLooksForTheProgram(t *testing.T) {
+// TestInitFindsProgram names programs that cannot run.
+func TestInitFindsProgram(t *testing.T) {
 	dir := t.TempDir()
 	for file, mode := range map[string]os.FileMode{"plain": 0o600, "runs": 0o700, "bin/gemini": 0o700} {
 		if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o700); err != nil {
@@ -338,8 +338,8 @@ func startInitExisting(t *testing.T, dir string, flags ...string) *initDialogue 
 	return d
 }
 
-// TestInitPasswordOfAScript takes the new password from standard input.
-func TestInitPasswordOfAScript(t *testing.T) {
+// TestInitPasswordFromStdin takes the new password from standard input.
+func TestInitPasswordFromStdin(t *testing.T) {
 	h := startMailHosts(t)
 	for name, c := range map[string]struct {
 		secret, password string

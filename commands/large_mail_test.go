@@ -75,7 +75,7 @@ func (b *slowMailbox) runs() int {
 // A mail that takes two network_timeouts on its line comes in, with one turn,
 // though the first process that fetched it was killed in the middle. A small mail
 // behind it has its answer before. A nudge in place of a poll does the same.
-func TestLargeMailOverASlowLine(t *testing.T) {
+func TestLargeMailSlowConnection(t *testing.T) {
 	t.Parallel()
 	b := newSlowMailbox(t, 400_000, "[timing]\nnetwork_timeout = \"4s\"\n")
 	const size = 1_200_000

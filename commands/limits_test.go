@@ -120,7 +120,7 @@ func TestLimits(t *testing.T) {
 				defer listener.Close()
 				begin := time.Now()
 				if _, err := awaitConsent(t.Context(), nil, mail.OAuth{}, oauth2.Config{}, "", listener, func(string, string) error { return nil }); err == nil {
-					t.Error("nobody consented")
+					t.Error("no consent")
 				}
 				waits = d <= time.Since(begin)
 			})

@@ -133,7 +133,7 @@ func TestRoster(t *testing.T) {
 			t.Errorf("%s: %s (changed: %v), want %s", what, text, changed, want)
 		}
 		if !strings.Contains(errs.String(), warning) || warning == "" && errs.Len() > 0 {
-			t.Errorf("%s: told %q, want %q", what, errs.String(), warning)
+			t.Errorf("%s: warning %q, want %q", what, errs.String(), warning)
 		}
 		last = maps.Clone(now)
 	}
@@ -144,7 +144,7 @@ func TestRoster(t *testing.T) {
 	check("a changed one", "a b* c one", "")
 	write(in("b"), "handel = 1")
 	check("one that is wrong", "a b c one", "this key stands in no section, and is unknown there; its agent keeps its settings")
-	check("told once", "a b c one", "")
+	check("no second warning", "a b c one", "")
 	write(in("d"), agent("a"))
 	check("a handle twice", "a b c one", "@a is already the handle in "+in("a")+"; skipped")
 	write(in("c"), agent("e"))
@@ -154,7 +154,7 @@ func TestRoster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	check("one gone, its handle free, and one that was named gone", "a* b e one", "")
+	check("one removed, its handle free, and a named one removed", "a* b e one", "")
 	write(one, agent("one"))
 	check("as it was", "a b e one", "")
 }

@@ -73,7 +73,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	s.run("alpha", "poll")
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
-		t.Errorf("%d turns, want 2: a recovery causes none", n)
+		t.Errorf("%d turns, want 2: a recovery causes no turn", n)
 	}
 }
 

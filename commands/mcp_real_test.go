@@ -194,7 +194,7 @@ func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
 	all := strings.Join(asked, "\n")
 	for _, want := range []string{"tools of the MCP server agentstateloop", "remembered", "the lighthouse needs a test", "it is green", "May I delete it?"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("the model was not told %q", want)
+			t.Errorf("the prompt lacks %q", want)
 		}
 	}
 	if received := s.run("beta", "history", "-n", "0", "--all"); !strings.Contains(received, "message    from alpha (mesh:alpha:send.") {

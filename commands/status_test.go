@@ -98,7 +98,7 @@ func TestFullOutput(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(stderr.String(), "no space left") || !strings.Contains(stderr.String(), "hint: the command did its work") {
-		t.Errorf("told %q", stderr.String())
+		t.Errorf("stderr %q", stderr.String())
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/cycle/view"
 )
 
-// TestWaitReasonPrintedOnce checks that a reason is told when it has held, once, and not to
+// TestWaitReasonPrintedOnce checks that a reason is printed when it has held, once, and not to
 // a script, and that a reason which does not end ends the waiting.
 func TestWaitReasonPrintedOnce(t *testing.T) {
 	var stderr bytes.Buffer
@@ -29,20 +29,20 @@ func TestWaitReasonPrintedOnce(t *testing.T) {
 	since := time.Now()
 	turn := view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since}
 	if why.update(turn); stderr.Len() > 0 {
-		t.Errorf("told at once: %s", stderr.String())
+		t.Errorf("printed too early: %s", stderr.String())
 	}
 	hold(turn)
 	hold(turn)
 	hold(view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since.Add(time.Minute)})
 	hold(view.Waiting{Why: view.WaitWorking, Since: since})
 	if n := strings.Count(stderr.String(), "agentstateloop: waiting: "); n != 3 {
-		t.Errorf("told %d times, want 3:\n%s", n, stderr.String())
+		t.Errorf("printed %d times, want 3:\n%s", n, stderr.String())
 	}
 	stderr.Reset()
 	why.json = true
 	hold(turn)
 	if stderr.Len() > 0 {
-		t.Errorf("a script is told: %s", stderr.String())
+		t.Errorf("printed to a script: %s", stderr.String())
 	}
 	err := why.update(view.Waiting{Why: view.WaitHalted, Never: true, By: []string{"here"}})
 	if err == nil || exitCode(err) != exitRefused || errorCodeOf(err) != codeRefused || !strings.Contains(hintOf(err), "agentstateloop resume") || !strings.Contains(hintOf(err), "inbox show cli:1") {

@@ -75,14 +75,14 @@ var writes = map[string]struct {
 }
 
 // TestEveryLineHasAFormatter checks that each kind of line, and each thing that a line of it
-// records, is told or left out on purpose: a new one must be decided in formatters.
+// records, has an entry in formatters.
 func TestEveryLineHasAFormatter(t *testing.T) {
 	files, constants := stateSource(t)
 	found := 0
 	decided := func(kind state.LineKind, what string) {
 		found++
 		if _, ok := formatterOf(state.Line{Kind: kind, What: what}); !ok {
-			t.Errorf("nothing decides what the history tells of a line %q that records %q: see formatters", kind, what)
+			t.Errorf("no formatter for lines %q with %q: add one to formatters", kind, what)
 		}
 	}
 	kinds := 0
@@ -90,7 +90,7 @@ func TestEveryLineHasAFormatter(t *testing.T) {
 		if strings.HasPrefix(name, "Line") {
 			kinds++
 			if len(formatters()[state.LineKind(kind)]) == 0 {
-				t.Errorf("nothing decides what the history tells of lines %q: see formatters", kind)
+				t.Errorf("no formatter for lines %q: add one to formatters", kind)
 			}
 		}
 	}
