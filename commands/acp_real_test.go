@@ -9,9 +9,9 @@ import (
 	"agentstateloop/internal/testkit/clitest"
 )
 
-// TestRealToolsOverACP has the real agents use our tools over ACP. The calls need no
+// TestRealACPTools has the real agents use our tools over ACP. The calls need no
 // permission.
-func TestRealToolsOverACP(t *testing.T) {
+func TestRealACPTools(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	for runner, replace := range map[string][2]string{

@@ -18,13 +18,13 @@ func (c *call) configPath() (string, error) {
 	hasConfig := c.given(&c.global.config) != ""
 	if c.given(&c.global.agent) != "" {
 		if hasConfig {
-			return "", terminal.Usagef("use one of them", "--config names an agent, and so does -a %s", c.global.agent)
+			return "", terminal.Usagef("use only one of them", "--config and -a %s both name an agent", c.global.agent)
 		}
 		return c.loader.FindHandle(c.ctx, c.global.agent)
 	}
 	if c.global.config == "" && hasConfig {
 		// An unset variable in a script must not select another agent.
-		return "", terminal.Usagef("", "--config is empty: name a file")
+		return "", terminal.Usagef("", "--config needs a file")
 	}
 	return c.loader.Find(c.global.config)
 }
@@ -44,7 +44,7 @@ func (c *call) load() (*cycle.Agent, error) {
 // open is load for a caller that closes the agent itself.
 func (c *call) open() (*cycle.Agent, error) {
 	if _, boxed := relayedTurnOf(c.loader); boxed && !c.namesAgent() {
-		err := fmt.Errorf("%s is not for an agent in its box: it needs the configuration and the state, which are not there", c.helpName())
+		err := fmt.Errorf("%s does not work in the agent's sandbox: the configuration and the state are outside", c.helpName())
 		return nil, terminal.WithHint(coded(codeNotAllowed, err), "`"+name+" --help` lists the commands for the agent; ask your operator for anything else")
 	}
 	path, err := c.configPath()
@@ -61,8 +61,8 @@ func (c *call) insideTurn() bool { return c.loader.Env("AGENTSTATELOOP_TURN") !=
 func (c *call) inside() (cycle.Inside, error) {
 	in, err := parseTurn(c.loader.Env("AGENTSTATELOOP_TURN"), c.loader.Env("AGENTSTATELOOP_EPOCH"))
 	if err != nil {
-		return in, terminal.Usagef("the agent calls it; its turn is in $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH",
-			"%s works only from inside a turn", c.helpName())
+		return in, terminal.Usagef("the agent calls it in its turn, which $AGENTSTATELOOP_TURN and $AGENTSTATELOOP_EPOCH identify",
+			"%s works only inside a turn", c.helpName())
 	}
 	return in, nil
 }
@@ -71,7 +71,7 @@ func (c *call) inside() (cycle.Inside, error) {
 func parseTurn(id, epoch string) (cycle.Inside, error) {
 	n, err := strconv.ParseUint(epoch, 10, 64)
 	if id == "" || err != nil {
-		return cycle.Inside{}, terminal.Usagef("`inbox next` prints both", "%q %q are not a turn and its epoch", id, epoch)
+		return cycle.Inside{}, terminal.Usagef("`inbox next` prints both", "%q %q is not a turn and its epoch", id, epoch)
 	}
 	return cycle.Inside{TurnID: id, Epoch: n}, nil
 }
@@ -118,7 +118,7 @@ func (p *program) loadFolder(dir string) ([]*cycle.Agent, error) {
 	for _, file := range files {
 		a, err := p.loader.Load(file)
 		if err != nil {
-			p.out.Warn("left out: %v", err)
+			p.out.Warn("skipped: %v", err)
 			continue
 		}
 		all = append(all, a)
@@ -160,7 +160,7 @@ func distinct(all []*cycle.Agent) error {
 	file := map[string]string{}
 	for _, a := range all {
 		if other, taken := file[a.Handle]; taken {
-			return &config.Error{Path: a.Config, Key: "agent.handle", Text: fmt.Sprintf("@%s is in %s already", a.Handle, other)}
+			return &config.Error{Path: a.Config, Key: "agent.handle", Text: fmt.Sprintf("@%s is already the handle in %s", a.Handle, other)}
 		}
 		file[a.Handle] = a.Config
 	}

@@ -45,7 +45,7 @@ func (p *program) appOf(some []builder) *cli.App {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Aliases: []string{"a"}, Usage: "the agent with this `HANDLE`", Destination: &p.global.agent},
 			textFlag(&p.global.config, "config", "the agent's configuration `FILE`"),
-			&cli.BoolFlag{Name: "json", Usage: "print JSON, errors too: docs/json.md says what", Destination: &p.global.json},
+			&cli.BoolFlag{Name: "json", Usage: "print JSON, also for errors; see docs/json.md", Destination: &p.global.json},
 		},
 		Reader:          p.stdin,
 		Writer:          p.out.Page(),

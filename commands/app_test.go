@@ -24,15 +24,15 @@ func TestBuilders(t *testing.T) {
 			t.Errorf("%s builds a command with the names %q", b.name, c.Names())
 		}
 		if seen[b.name] {
-			t.Errorf("%s is there twice", b.name)
+			t.Errorf("%s is listed twice", b.name)
 		}
 		seen[b.name] = true
 	}
 }
 
-// TestOnlyNamedCommandsAreBuilt checks that a command line builds the commands that it
+// TestBuildsOnlyNamedCommands checks that a command line builds the commands that it
 // names, and no other.
-func TestOnlyNamedCommandsAreBuilt(t *testing.T) {
+func TestBuildsOnlyNamedCommands(t *testing.T) {
 	all := len(builders())
 	for _, test := range []struct {
 		args string
@@ -55,10 +55,10 @@ func TestOnlyNamedCommandsAreBuilt(t *testing.T) {
 	}
 }
 
-// TestAppForIsTheWholeApp runs command lines that do not get as far as a command's work,
+// TestAppForMatchesApp runs command lines that do not get as far as a command's work,
 // with the commands that they name and with all of them. What is printed and the error
 // are the same.
-func TestAppForIsTheWholeApp(t *testing.T) {
+func TestAppForMatchesApp(t *testing.T) {
 	lines := []string{
 		"", "--json", "--version", "-v", "--version poll", "poll --version", "--version=false poll --no", "help", "-h", "--help", "help help", "--json --help", "help --json zzz",
 		"@goulard", "@goulard @dorlange status", "zzz", "pol", "zzz poll", "statu poll", "poll stop", "--agent poll", "--agent poll zzz", "--config", "--config=poll",
@@ -152,7 +152,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"poll --cofnig x", "unknown flag --cofnig", "did you mean --config?"},
 		{"poll -x", "unknown flag -x", "see agentstateloop poll --help"},
 		{"status --reason x", "unknown flag --reason", ""},
-		{"@goulard @dorlange status", "a command is for one agent: not for @dorlange as well", "to see several agents, use `agentstateloop status --all`"},
+		{"@goulard @dorlange status", "a command works on one agent: unexpected @dorlange", "for several agents, use `agentstateloop status --all`"},
 		{"poll --config", "flag --config needs a value", "see agentstateloop poll --help"},
 	} {
 		_, err := arrange(app, strings.Fields(test.in))
@@ -175,7 +175,7 @@ func TestHelpPages(t *testing.T) {
 			}
 			args := append(slices.Clone(path), c.Name)
 			text := helpPage(t, args)
-			if !strings.Contains(text, "Example:\n  ") && len(c.Subcommands) == 0 {
+			if !regexp.MustCompile(`(?m)^Examples?:\n  `).MatchString(text) && len(c.Subcommands) == 0 {
 				t.Errorf("%v: no example", args)
 			}
 			for _, f := range c.Flags {
@@ -192,7 +192,7 @@ func TestHelpPages(t *testing.T) {
 	text := helpPage(t, nil)
 	for _, c := range testProgram().app().Commands {
 		if n := strings.Count(text, "\n  "+c.Name+" "); !c.Hidden && n != 1 {
-			t.Errorf("%s stands in %d groups:\n%s", c.Name, n, text)
+			t.Errorf("%s is in %d groups:\n%s", c.Name, n, text)
 		}
 	}
 	last := 0

@@ -107,7 +107,7 @@ func (a *arrangement) word(arg string) error {
 func (a *arrangement) agent(arg string) error {
 	given := "--agent=" + arg
 	if i := slices.IndexFunc(a.global, func(g string) bool { return strings.HasPrefix(g, "--agent=") }); i >= 0 && a.global[i] != given {
-		return terminal.Usagef("to see several agents, use `"+name+" status --all`", "a command is for one agent: not for %s as well", arg)
+		return terminal.Usagef("for several agents, use `"+name+" status --all`", "a command works on one agent: unexpected %s", arg)
 	}
 	a.global = append(a.global, given)
 	return nil

@@ -25,32 +25,32 @@ func askCommand(p *program) *cli.Command {
 	var o askOptions
 	return &cli.Command{
 		Name:      "ask",
-		Usage:     "ask another agent or the operator, and wake for the answer",
+		Usage:     "ask another agent or the operator, and get the answer",
 		ArgsUsage: "HANDLE TEXT | --operator TEXT",
-		Description: `Sends a question via the mesh and prints its id. Then let the turn end: it goes
-on, as the same turn, when every answer has come or is late. With - as TEXT the
-question is read from standard input. With --file a copy of the file goes along:
-up to 16 files of 16 MiB, 32 MiB together.
+		Description: `Sends a question through the mesh and prints its id. Then let the turn end: it
+resumes, as the same turn, when every answer has arrived or timed out. If TEXT
+is -, it is read from standard input. With --file a copy of the file is sent
+along: up to 16 files of 16 MiB, 32 MiB in total.
 
---field names a result that the answer is to have: NAME, NAME:TYPE or
-NAME:TYPE=DESCRIPTION. A ? after the name means that it may be missing. TYPE is
-string, number, integer, boolean, array or object. An object of JSON works too.
+--field names a result that the answer must have: NAME, NAME:TYPE or
+NAME:TYPE=DESCRIPTION. A ? after the name makes it optional. TYPE is string,
+number, integer, boolean, array or object. A FIELD can also be a JSON object.
 
---operator mails the question to the operator, in the thread of the message that
-this turn is about. Each --option is an answer that the mail offers: up to 9 of
-60 characters. Another answer is given to you as it is. The text has at most
-4096 bytes. The deadline is 24h by default, and at most.
+--operator mails the question to the operator, in the thread of the turn's
+message. Each --option is an answer that the mail offers: up to 9 of 60
+characters. You get any other answer unchanged. The question has at most 4096
+bytes. The deadline is 24h by default, which is also the limit.
 
-Example:
+Examples:
   agentstateloop ask dorlange3120 "which commit is live?" --deadline 10m \
     --field commit:string --field 'tests?:integer=how many passed'
   agentstateloop ask --operator "May I delete the old backups?" \
     --option yes --option no --deadline 6h`,
 		Flags: []cli.Flag{
 			switchFlag(&o.operator, "operator", "ask the operator, by mail"),
-			repeatedFlag(&o.options, "option", "with --operator: an `ANSWER` to offer; may be repeated"),
-			repeatedFlag(&o.fields, "field", "a result `FIELD` to ask for; may be repeated"),
-			repeatedFlag(&o.files, "file", "a `FILE` that goes along; may be repeated"),
+			repeatedFlag(&o.options, "option", "with --operator, offer this `ANSWER`; may be repeated"),
+			repeatedFlag(&o.fields, "field", "ask for this result `FIELD`; may be repeated"),
+			repeatedFlag(&o.files, "file", "send this `FILE` along; may be repeated"),
 			durationFlag(&o.deadline, "deadline", "give up waiting after `DURATION`", state.DefaultPatience),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
@@ -62,7 +62,7 @@ func (o *askOptions) run(c *call) error {
 		return o.askOperator(c)
 	}
 	if c.given(&o.options) != "" {
-		return terminal.Usagef("to ask another agent for a result, use --field", "--option goes with --operator only")
+		return terminal.Usagef("to ask another agent for a result, use --field", "--option works only with --operator")
 	}
 	to, text, err := c.handleAndText()
 	if err != nil {
@@ -72,7 +72,7 @@ func (o *askOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := askedFields(o.fields)
+	fields, err := requestedFields(o.fields)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (o *askOptions) run(c *call) error {
 // askOperator asks the operator.
 func (o *askOptions) askOperator(c *call) error {
 	if flag := c.given(&o.fields, &o.files); flag != "" {
-		return terminal.Usagef("say in the text what the operator needs to know", "--%s does not go with --operator", flag)
+		return terminal.Usagef("put the details into the text", "--%s does not work with --operator", flag)
 	}
 	if err := c.arguments(1, 1); err != nil {
 		return err
@@ -123,18 +123,18 @@ func (c *call) printQuestion(id string) error {
 func answerCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "answer",
-		Usage:     "answer what the agent asks you",
+		Usage:     "answer a question of the agent",
 		ArgsUsage: "KEY TEXT",
-		Description: `Answers a question that a turn has mailed you, as a reply to that mail does: the
-turn goes on with it at once. KEY is the number or the key of the message whose
-turn asks, as ` + "`inbox list`" + ` shows it, or the id of the question, which
-` + "`status --json`" + ` has, or the beginning of that id. TEXT is an option, its number,
-or anything else. With - as TEXT it is read from standard input.
+		Description: `Answers a question that a turn has mailed you, like a reply to that mail. The
+turn resumes immediately. KEY is the number or key of the message whose turn
+asks, from inbox list, or the id of the question, from status --json, or a
+prefix of that id. TEXT is one of the options, its number, or any other answer.
+If TEXT is -, it is read from standard input.
 
-It exits 4 if nothing is asked there, or no longer: it was answered before, its
+Exits 4 if the question is not open: it does not exist, it was answered, its
 deadline has passed, or its turn is over.
 
-Example:
+Examples:
   agentstateloop answer 12 yes
   agentstateloop answer question.2c98 "only those of May"`,
 		Action: p.action(2, 2, answer),
@@ -171,7 +171,7 @@ func answer(c *call) error {
 	}
 	c.out.Printf("answered %s\n", given.ID)
 	if len(given.Others) > 0 {
-		c.out.Note("note", "this is none of its options (%s): the agent gets it as it is", terminal.Printable(strings.Join(given.Others, ", ")))
+		c.out.Note("note", "not one of the options (%s): the agent gets the text unchanged", terminal.Printable(strings.Join(given.Others, ", ")))
 	}
 	return nil
 }
@@ -186,25 +186,25 @@ func reportCommand(p *program) *cli.Command {
 	var o reportOptions
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "report on what a turn has started",
+		Usage:     "report the result of work that a turn started",
 		ArgsUsage: "ID [TEXT]",
-		Description: `Answers what a turn waits for: a tool with after_execution = "suspend", or
-submit --after suspend. ID is what the tool found in
-$AGENTSTATELOOP_CORRELATION_ID, or what submit printed. The report is recorded
-first and cannot get lost; then the turn goes on with it at once. With - as TEXT
-it is read from standard input. A text above 60 KiB is cut.
+		Description: `Answers a turn that waits for a tool with after_execution = "suspend", or after
+submit --after suspend. ID is $AGENTSTATELOOP_CORRELATION_ID of the tool, or the
+id that submit printed. The report is recorded first, so it cannot get lost;
+then the turn resumes immediately. If TEXT is -, it is read from standard input.
+A text over 60 KiB is truncated.
 
-The same ID once more changes nothing and exits 0. It exits 4 if nothing waits
-for the ID, or no longer.
+A repeated report changes nothing and exits 0. Exits 4 if no turn waits for the
+ID, or not any more.
 
-Example:
+Examples:
   agentstateloop report wait.5f0c… --status failed "tests are red"
   ./deploy.sh >log 2>&1 && status=success || status=failed
   agentstateloop report "$ID" --status $status - <log`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "status", Value: string(state.Success), Usage: "`WORD`: success, failed, partial or canceled", Destination: &o.status},
-			repeatedFlag(&o.fields, "field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
-			textFlag(&o.from, "from", "`NAME` of who reports, for the history"),
+			repeatedFlag(&o.fields, "field", "result, as `NAME=VALUE` or NAME:=JSON; may be repeated"),
+			textFlag(&o.from, "from", "`NAME`: sender of the report, for the history"),
 		},
 		Action: p.action(1, 2, o.run),
 	}
@@ -222,7 +222,7 @@ func (o *reportOptions) run(c *call) error {
 	if r.From == "" {
 		r.From = userName()
 	}
-	fields, err := givenFields(o.fields)
+	fields, err := submittedFields(o.fields)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (o *reportOptions) run(c *call) error {
 	}
 	text := "reported on %s\n"
 	if !taken {
-		text = "%s was reported on before: nothing is changed\n"
+		text = "%s already has a report: nothing changed\n"
 	}
 	return c.print(reportOutput{ID: id, Taken: taken}, text, id)
 }

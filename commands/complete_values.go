@@ -19,7 +19,7 @@ import (
 type values struct {
 	ctx     context.Context
 	program *program
-	typed   typed
+	typed   typedLine
 }
 
 // fixedValues returns the values of flags and arguments with a fixed set, by command and flag.
@@ -195,7 +195,7 @@ func (v values) outgoing() (all []candidate) {
 func (v values) prompts() (all []candidate) {
 	if a := v.agent(); a != nil {
 		for _, c := range a.ClockPrompts {
-			all = append(all, candidate{word: c.Name, what: c.File})
+			all = append(all, candidate{word: c.Name, description: c.File})
 		}
 	}
 	return all
@@ -211,9 +211,9 @@ func (v values) hooks() (all []candidate) {
 	return all
 }
 
-// asked calls take with each open question to the operator, and with the number of the message
+// eachQuestion calls take with each open question to the operator, and with the number of the message
 // whose turn asked it.
-func (v values) asked(take func(w state.Wait, number string)) {
+func (v values) eachQuestion(take func(w state.Wait, number string)) {
 	a := v.agent()
 	if a == nil {
 		return
@@ -235,8 +235,8 @@ func (v values) asked(take func(w state.Wait, number string)) {
 func (v values) questions() []candidate {
 	var all []candidate
 	asks := map[string]int{}
-	v.asked(func(w state.Wait, number string) { asks[number]++ })
-	v.asked(func(w state.Wait, number string) {
+	v.eachQuestion(func(w state.Wait, number string) { asks[number]++ })
+	v.eachQuestion(func(w state.Wait, number string) {
 		word := w.ID
 		if asks[number] == 1 {
 			word = number
@@ -249,7 +249,7 @@ func (v values) questions() []candidate {
 // options returns the options of an open question. which is the question's id or its message's
 // number.
 func (v values) options(which string) (all []candidate) {
-	v.asked(func(w state.Wait, number string) {
+	v.eachQuestion(func(w state.Wait, number string) {
 		if which == number || which == w.ID {
 			all = plainCandidates(w.Options)
 		}

@@ -72,8 +72,8 @@ func completionCommand(p *program) *cli.Command {
 		Name:      "completion",
 		Usage:     "print a completion script for your shell",
 		ArgsUsage: "bash|zsh|fish",
-		Description: `The script completes commands, flags and their values, the handles of your
-agents, and the numbers of messages.
+		Description: `Completes commands, flags and their values, the handles of your agents, and the
+numbers of messages.
 
 Example:
   source <(agentstateloop completion bash)`,
@@ -105,7 +105,7 @@ func printCompletion(c *call) error {
 const completeCommand = "__complete"
 
 // candidate is a possible next word with its description, which may be "".
-type candidate struct{ word, what string }
+type candidate struct{ word, description string }
 
 // complete prints the candidates for a completion script. It never fails. Without candidates the
 // shell completes file names.
@@ -128,8 +128,8 @@ func (p *program) complete(ctx context.Context, args []string) {
 		}
 		printed[c.word] = true
 		line := strings.TrimPrefix(c.word, cut)
-		if what := plain.Line(c.what); what != "" && shell != "bash" {
-			line += "\t" + what
+		if description := plain.Line(c.description); description != "" && shell != "bash" {
+			line += "\t" + description
 		}
 		p.out.Verbatim(line + "\n")
 	}
@@ -189,7 +189,7 @@ func shellWords(line string) []string {
 
 // candidates returns the candidates for the last of words.
 func (p *program) candidates(ctx context.Context, words []string) []candidate {
-	t := typed{app: p.app()}
+	t := typedLine{app: p.app()}
 	for _, word := range words[:len(words)-1] {
 		t.take(word)
 	}
@@ -197,10 +197,10 @@ func (p *program) candidates(ctx context.Context, words []string) []candidate {
 	v := values{ctx: ctx, program: p, typed: t}
 	flag, value, valued := strings.Cut(last, "=")
 	switch {
-	case t.lost:
+	case t.unknown:
 		return nil
-	case t.awaited != "":
-		return v.ofFlag(t.awaited)
+	case t.pending != "":
+		return v.ofFlag(t.pending)
 	case t.ended:
 		return v.ofArgument()
 	case strings.HasPrefix(last, "-") && valued:
@@ -215,11 +215,11 @@ func (p *program) candidates(ctx context.Context, words []string) []candidate {
 	return v.ofArgument()
 }
 
-func prefixed(prefix string, all []candidate, begun string) []candidate {
+func prefixed(prefix string, all []candidate, word string) []candidate {
 	var some []candidate
 	for _, c := range all {
-		if strings.HasPrefix(c.word, begun) {
-			some = append(some, candidate{prefix + c.word, c.what})
+		if strings.HasPrefix(c.word, word) {
+			some = append(some, candidate{prefix + c.word, c.description})
 		}
 	}
 	return some
@@ -235,23 +235,23 @@ func commandCandidates(commands []*cli.Command) []candidate {
 	return all
 }
 
-// typed holds the words before the incomplete one. It accepts more than a complete command line
+// typedLine holds the words before the incomplete one. It accepts more than a complete command line
 // does.
-type typed struct {
+type typedLine struct {
 	app       *cli.App
 	commands  []*cli.Command // from the outermost
 	given     map[string]string
-	awaited   string // the flag whose value comes next, or ""
+	pending   string // the flag whose value comes next, or ""
 	arguments []string
 	ended     bool // after "--"
-	lost      bool // after an unknown command
+	unknown   bool // after an unknown command
 }
 
-func (t *typed) take(word string) {
+func (t *typedLine) take(word string) {
 	switch {
-	case t.awaited != "":
-		t.give(t.awaited, word)
-		t.awaited = ""
+	case t.pending != "":
+		t.set(t.pending, word)
+		t.pending = ""
 	case t.ended:
 		t.arguments = append(t.arguments, word)
 	case word == "--":
@@ -259,25 +259,25 @@ func (t *typed) take(word string) {
 	case strings.HasPrefix(word, "-") && word != "-":
 		t.flag(word)
 	case len(t.commands) == 0 && strings.HasPrefix(word, "@"):
-		t.give("agent", word)
+		t.set("agent", word)
 	case len(t.commands) == 0 && word == "help":
 	default:
 		t.word(word)
 	}
 }
 
-func (t *typed) word(word string) {
+func (t *typedLine) word(word string) {
 	for _, c := range t.choices() {
 		if c.HasName(word) {
 			t.commands = append(t.commands, c)
 			return
 		}
 	}
-	t.lost = len(t.choices()) > 0
+	t.unknown = len(t.choices()) > 0
 	t.arguments = append(t.arguments, word)
 }
 
-func (t *typed) flag(word string) {
+func (t *typedLine) flag(word string) {
 	flag, value, valued := strings.Cut(strings.TrimLeft(word, "-"), "=")
 	f := t.find(flag)
 	if f == nil {
@@ -286,13 +286,13 @@ func (t *typed) flag(word string) {
 	flag = f.Names()[0]
 	doc, _ := f.(cli.DocGenerationFlag)
 	if !valued && doc != nil && doc.TakesValue() && !mayStandAlone(f) {
-		t.awaited = flag
+		t.pending = flag
 		return
 	}
-	t.give(flag, value)
+	t.set(flag, value)
 }
 
-func (t *typed) give(flag, value string) {
+func (t *typedLine) set(flag, value string) {
 	if t.given == nil {
 		t.given = map[string]string{}
 	}
@@ -300,7 +300,7 @@ func (t *typed) give(flag, value string) {
 }
 
 // choices returns the commands that may come next.
-func (t *typed) choices() []*cli.Command {
+func (t *typedLine) choices() []*cli.Command {
 	if len(t.commands) == 0 {
 		return t.app.Commands
 	}
@@ -308,7 +308,7 @@ func (t *typed) choices() []*cli.Command {
 }
 
 // known returns the allowed flags, the command's own first.
-func (t *typed) known() []cli.Flag {
+func (t *typedLine) known() []cli.Flag {
 	var all []cli.Flag
 	if len(t.commands) > 0 {
 		all = slices.Clone(t.commands[len(t.commands)-1].Flags)
@@ -316,7 +316,7 @@ func (t *typed) known() []cli.Flag {
 	return append(all, t.app.Flags...)
 }
 
-func (t *typed) find(flag string) cli.Flag {
+func (t *typedLine) find(flag string) cli.Flag {
 	for _, f := range t.known() {
 		if slices.Contains(f.Names(), flag) {
 			return f
@@ -326,7 +326,7 @@ func (t *typed) find(flag string) cli.Flag {
 }
 
 // flags returns the flags that are not given yet, and those that may be repeated.
-func (t *typed) flags() []candidate {
+func (t *typedLine) flags() []candidate {
 	var all []candidate
 	for _, f := range t.known() {
 		flag := f.Names()[0]
@@ -339,11 +339,11 @@ func (t *typed) flags() []candidate {
 		}
 		all = append(all, candidate{dashed(flag), usage})
 	}
-	return append(all, candidate{"--help", "show help"})
+	return append(all, candidate{"--help", "show this help"})
 }
 
 // path returns the command, such as "inbox show", or "".
-func (t *typed) path() string {
+func (t *typedLine) path() string {
 	var names []string
 	for _, c := range t.commands {
 		names = append(names, c.Name)

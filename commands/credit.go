@@ -16,13 +16,13 @@ import (
 func creditCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "credit",
-		Usage:     "show the credit that is left, or top it up",
+		Usage:     "show the remaining credit, or top it up",
 		ArgsUsage: "[USD]",
-		Description: `Without an amount, shows the credit that is left. With one, adds that many
-dollars for good; an agent that was out of money goes on at once.
+		Description: `Without an amount, shows the remaining credit. With an amount, adds that many
+dollars permanently; an agent that was out of money resumes immediately.
 
-The credit that is left is credit_usd of [budget], plus all top-ups, less all
-that was spent since credit_usd was first set. Changing credit_usd changes it by
+The remaining credit is credit_usd of [budget] plus all top-ups, minus all
+spending since credit_usd was first set. A change of credit_usd changes it by
 the difference.
 
 Example:
@@ -36,7 +36,7 @@ func credit(c *call) error {
 	if len(c.args) == 1 {
 		var err error
 		if amount, err = parseUSD(c.arg(0)); err != nil {
-			return terminal.Usagef(`write it like "5" or "0.50"`, "%v", err)
+			return terminal.Usagef(`use an amount such as "5" or "0.50"`, "%v", err)
 		}
 	}
 	a, err := c.load()
@@ -57,8 +57,8 @@ func credit(c *call) error {
 
 func topUp(c *call, a *cycle.Agent, amount state.Micros) (state.State, error) {
 	if !a.Policy.Budget.HasCredit {
-		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 it lives on what you top up alone",
-			"no credit is configured, so there is nothing to top up")
+		return state.State{}, terminal.Usagef("set credit_usd in [budget] of "+a.Config+"; with 0 only top-ups count",
+			"cannot top up: no credit is configured")
 	}
 	s, err := a.Credit(c.ctx, amount, userName())
 	if err != nil {
@@ -80,7 +80,7 @@ func parseUSD(text string) (state.Micros, error) {
 	n, err := strconv.ParseFloat(parts[1], 64)
 	amount, ok := state.Dollars(n)
 	if err != nil || !ok || amount == 0 {
-		return 0, fmt.Errorf("%q is not an amount above zero", text)
+		return 0, fmt.Errorf("%q is not greater than zero", text)
 	}
 	return amount, nil
 }

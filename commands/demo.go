@@ -25,21 +25,21 @@ func demoCommand(p *program) *cli.Command {
 	var o demoOptions
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "a day in the life of an agent, in a few seconds",
-		Description: `Plays with servers, a crontab and a clock of its own. It needs no configuration
-and touches nothing of yours. Exits 1 if the agent does not do as it should.
-With --runner api the loop in this program runs the turns, with a model that
-answers from a script.
+		Usage: "simulate a day of an agent in a few seconds",
+		Description: `Simulates servers, a crontab and a clock. Needs no configuration, and touches
+none of your files. Exits 1 if the agent does not behave as expected. With
+--runner api the built-in loop runs the turns, with a model that answers from a
+script.
 
---nats plays two agents on two hosts, with a NATS server between them. For that
-it starts the nats-server in your PATH, on loopback, and ends it afterwards.
+--nats simulates two agents on two hosts with a NATS server between them. It
+starts the nats-server in your PATH, on loopback, and stops it afterwards.
 
-Example:
+Examples:
   agentstateloop demo --runner api
   agentstateloop demo --nats`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "runner", Usage: "`NAME`: exec or api", Value: turn.Exec, Destination: &o.runner},
-			switchFlag(&o.nats, "nats", "two agents on two hosts, over NATS"),
+			switchFlag(&o.nats, "nats", "simulate two agents on two hosts with NATS"),
 		},
 		Action: p.action(0, 0, o.run),
 	}
@@ -47,7 +47,7 @@ Example:
 
 func (o *demoOptions) run(c *call) error {
 	if o.runner != turn.Exec && o.runner != turn.API {
-		return terminal.Usagef("exec is a shell script, api the loop in this program", "--runner %q is not one of: exec, api", o.runner)
+		return terminal.Usagef("exec runs a shell script, api the built-in loop", "--runner %q is not one of: exec, api", o.runner)
 	}
 	play, err := o.story(c)
 	if err != nil {
@@ -66,7 +66,7 @@ func (o *demoOptions) run(c *call) error {
 // story returns a function that plays the story.
 func (o *demoOptions) story(c *call) (play func(context.Context, io.Writer) error, err error) {
 	if o.nats && o.runner != turn.Exec {
-		return nil, terminal.Usagef("play one story after the other", "--runner %s does not go with --nats, whose agents are shell scripts", o.runner)
+		return nil, terminal.Usagef("run one demo after the other", "--runner %s does not work with --nats, whose agents are shell scripts", o.runner)
 	}
 	self, err := c.loader.Executable()
 	if err != nil {
@@ -77,13 +77,13 @@ func (o *demoOptions) story(c *call) (play func(context.Context, io.Writer) erro
 	}
 	server := config.InPath("nats-server", c.loader.Env("PATH"))
 	if server == "" {
-		return nil, terminal.WithHint(errors.New("no nats-server is in your PATH"), getNATS)
+		return nil, terminal.WithHint(errors.New("nats-server was not found in PATH"), getNATS)
 	}
 	return func(ctx context.Context, out io.Writer) error { return demo.RunNATS(ctx, out, self, server) }, nil
 }
 
 // getNATS explains how to get a NATS server.
-const getNATS = "`go install github.com/nats-io/nats-server/v2@latest` puts one (16 MiB) into the bin folder of `go env GOPATH`; NATS has packages of it as well"
+const getNATS = "install it (16 MiB) with `go install github.com/nats-io/nats-server/v2@latest`, into the bin folder of `go env GOPATH`, or from a package of NATS"
 
 // demoOutput is the JSON output of demo.
 type demoOutput struct {

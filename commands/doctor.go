@@ -17,26 +17,26 @@ func doctorCommand(p *program) *cli.Command {
 	var o doctorOptions
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "check everything as cron would see it",
-		Description: `Checks configuration, secrets, mail, mesh, crontab, files, clock and agent, each
-with what cron gives a job, not with what your shell has. Prints what is wrong,
-with a hint where one helps, and one line for what is well. With --all, and with
---json, prints every check: ok, info, warn, error or skipped. Exits 1 if there
-is an error. Sends and writes nothing, and marks no mail as read.
+		Usage: "check the agent's setup in the environment of cron",
+		Description: `Checks configuration, secrets, mail, mesh, crontab, files, clock and agent, in
+the environment that cron gives a job, not in that of your shell. Prints each
+problem, with a hint if there is one, and one line for all passed checks. With
+--all or --json, prints every check: ok, info, warn, error or skipped. Exits 1
+on an error. Sends and writes nothing, and marks no mail as read.
 
-With --fix, mends first what has one right answer: a mode that lets others read
-or change what is yours alone, a folder that is missing, our crontab line. It
-prints what it did, and then what is left. It follows no link, and touches no
-file of another user.
+With --fix, first repairs problems that have only one solution: a mode that lets
+others read or change your private files, a missing folder, the agent's crontab
+line. Prints the repairs, and then the remaining problems. Follows no symbolic
+link, and touches no file of another user.
 
-Example:
+Examples:
   agentstateloop doctor
   agentstateloop doctor --fix
   agentstateloop doctor --json | jq '.[] | select(.level == "error")'`,
 		Flags: []cli.Flag{
-			switchFlag(&o.fix, "fix", "mend modes, missing folders and the crontab line first"),
-			switchFlag(&o.all, "all", "print what is well, too"),
-			switchFlag(&o.noNetwork, "no-network", "do not contact mail servers and mesh"),
+			switchFlag(&o.fix, "fix", "first repair modes, missing folders and the crontab line"),
+			switchFlag(&o.all, "all", "also print passed checks"),
+			switchFlag(&o.noNetwork, "no-network", "do not contact the mail servers and the mesh"),
 		},
 		Action: p.action(0, 0, o.run),
 	}
@@ -58,14 +58,14 @@ func (o *doctorOptions) run(c *call) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	shown := doctor.Trouble
+	level := doctor.Trouble
 	if o.all {
-		shown = doctor.Everything
+		level = doctor.Everything
 	}
 	if c.json {
 		err = c.out.JSON(found)
 	} else {
-		err = doctor.Print(&c.out, found, shown)
+		err = doctor.Print(&c.out, found, level)
 	}
 	return cmp.Or(err, foundErrors(found))
 }

@@ -30,12 +30,12 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 		theirs  []string
 		refused bool
 	}{
-		"all of it":                   {[]string{".", "agent.toml", "secret", "state", "state/state.json", "state/message-id.key"}, true},
-		"the configuration":           {[]string{"agent.toml"}, true},
-		"the state directory":         {[]string{"state"}, true},
-		"one file of the state":       {[]string{"state/message-id.key"}, true},
-		"the secret":                  {[]string{"secret"}, false},
-		"the folder of what is there": {[]string{"."}, false},
+		"all of it":             {[]string{".", "agent.toml", "secret", "state", "state/state.json", "state/message-id.key"}, true},
+		"the configuration":     {[]string{"agent.toml"}, true},
+		"the state directory":   {[]string{"state"}, true},
+		"one file of the state": {[]string{"state/message-id.key"}, true},
+		"the secret":            {[]string{"secret"}, false},
+		"the parent folder":     {[]string{"."}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -61,8 +61,8 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 				code := p.run(t.Context(), append([]string{"agentstateloop", "--config", config}, args...))
 				return code, out.String()
 			}
-			if code, said := run("poll"); code != exitDone && code != exitSource {
-				t.Fatal(code, said)
+			if code, output := run("poll"); code != exitDone && code != exitSource {
+				t.Fatal(code, output)
 			}
 			for _, change := range []error{
 				os.Remove(table), os.Remove(filepath.Join(dir, "state", "nudges")),
@@ -78,10 +78,10 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 				}
 			}
 			before := tree(t, dir)
-			code, said := run("doctor", "--fix", "--no-network")
+			code, output := run("doctor", "--fix", "--no-network")
 			after := tree(t, dir)
-			if refused := code == exitError && strings.Contains(said, "nothing was fixed"); refused != c.refused {
-				t.Errorf("exit %d, refused is %v: %s", code, refused, said)
+			if refused := code == exitError && strings.Contains(output, "nothing was fixed"); refused != c.refused {
+				t.Errorf("exit %d, refused is %v: %s", code, refused, output)
 			}
 			for file, is := range before {
 				if (c.refused || strings.HasPrefix(is, "54321 ")) && after[file] != is {
@@ -94,8 +94,8 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 			if _, made := after[filepath.Join(dir, "missing")]; made != (!c.refused && !slices.Contains(c.theirs, ".")) {
 				t.Errorf("the folder was made: %v", made)
 			}
-			if !c.refused && !strings.Contains(said, "fixed    state        set mode 0700") {
-				t.Errorf("what is ours was not fixed: %s", said)
+			if !c.refused && !strings.Contains(output, "fixed    state        set mode 0700") {
+				t.Errorf("what is ours was not fixed: %s", output)
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*sourceError](err); ok {
 		return exitSource
 	}
-	if isNotAwaited(err) {
+	if isUnexpectedReport(err) {
 		return exitRefused
 	}
 	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrRunning) {
@@ -118,8 +118,8 @@ func (e *codedError) Unwrap() error { return e.error }
 // coded returns err with an error code.
 func coded(code errorCode, err error) error { return &codedError{err, code} }
 
-// errorWords maps error values to their codes.
-var errorWords = []struct {
+// codesOfErrors maps error values to their codes.
+var codesOfErrors = []struct {
 	err  error
 	code errorCode
 }{
@@ -167,7 +167,7 @@ func errorCodeOf(err error) errorCode {
 	case exitBusy:
 		return codeBusy
 	}
-	for _, known := range errorWords {
+	for _, known := range codesOfErrors {
 		if errors.Is(err, known.err) {
 			return known.code
 		}
@@ -192,36 +192,36 @@ func explain(err error) (hint, code string, exit int) {
 }
 
 // hintOf returns the hint for an error, or "". A hint tells the user what to do.
-func hintOf(err error) string { return cmp.Or(ownHint(err), generalHint(err)) }
+func hintOf(err error) string { return cmp.Or(specificHint(err), generalHint(err)) }
 
-// ownHint returns the hint that an error carries, or the hint for this particular error.
-func ownHint(err error) string {
+// specificHint returns the hint that an error carries, or the hint for this particular error.
+func specificHint(err error) string {
 	if hint := terminal.HintOf(err); hint != "" {
 		return hint
 	}
 	switch {
 	case errors.Is(err, cycle.ErrBusy):
-		return "another poll of this agent is running and will see what is new; try again in a moment"
+		return "another poll of this agent is running and handles new messages; try again in a moment"
 	case errors.Is(err, syscall.ENOLCK):
-		return "the file system of the state directory has no locks, as NFS without its lock service: set state_dir in [agent] to a folder on a disk of this machine"
+		return "the file system of the state directory does not support locks, like NFS without its lock service: set state_dir in [agent] to a folder on a local disk"
 	case errors.Is(err, store.ErrOtherAgent):
 		return "give each agent a state_dir of its own in [agent]"
 	case errors.Is(err, context.Canceled) && err.Error() != "":
-		return "interrupted; nothing recorded is lost, the next poll goes on"
+		return "interrupted; nothing recorded is lost, and the next poll continues"
 	case errors.Is(err, cycle.ErrNoMesh):
 		return meshHint
 	case errors.Is(err, cycle.ErrNotAsked):
-		return "`" + name + " status` shows what is asked, and `" + name + " inbox list` the number of the message"
+		return "`" + name + " status` shows the open questions, and `" + name + " inbox list` the numbers of the messages"
 	case errors.Is(err, cycle.ErrLateReport), errors.Is(err, cycle.ErrQuestionEnd):
-		return "to tell the agent nevertheless, use `" + name + " tell`"
+		return "to send it to the agent as a message, use `" + name + " tell`"
 	case errors.Is(err, cycle.ErrUnknownReport):
-		return "is this the right agent? -a HANDLE names another one; `" + name + " status --json` shows what is waited for"
+		return "check that this is the right agent; -a HANDLE selects another; `" + name + " status --json` lists the expected reports"
 	}
 	return ""
 }
 
-// isNotAwaited reports whether a report was refused because it is not expected.
-func isNotAwaited(err error) bool {
+// isUnexpectedReport reports whether a report was refused because it is not expected.
+func isUnexpectedReport(err error) bool {
 	return errors.Is(err, cycle.ErrUnknownReport) || errors.Is(err, cycle.ErrLateReport) || errors.Is(err, cycle.ErrNotTheirs) ||
 		errors.Is(err, cycle.ErrNotAsked) || errors.Is(err, cycle.ErrQuestionEnd)
 }
@@ -229,16 +229,16 @@ func isNotAwaited(err error) bool {
 // generalHint returns the hint for a kind of error.
 func generalHint(err error) string {
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
-		return engineHint(e)
+		return natsHint(e)
 	}
 	if e, ok := errors.AsType[*mesh.Error](err); ok {
 		return meshErrorHint(e)
 	}
 	if e, ok := errors.AsType[*sourceError](err); ok && len(e.failed) > 0 {
-		return "the rest was done, and each poll tries again; `" + name + " doctor` shows what is wrong"
+		return "everything else was done, and each poll retries; `" + name + " doctor` shows the cause"
 	}
 	if errors.Is(err, osfile.ErrKind) {
-		return "move away what is there; the next poll makes what it needs, and `" + name + " status` names all such files"
+		return "move it away; the next poll creates the right one, and `" + name + " status` lists all such files"
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, fs.ErrNotExist) {
 		return "`" + name + " doctor` checks the files and folders of the agent"
@@ -253,28 +253,28 @@ const meshHint = "start one with `" + name + " mesh serve`, and set [mesh] url =
 func meshErrorHint(e *mesh.Error) string {
 	switch e.Code {
 	case 0:
-		return "is the mesh running, and url in [mesh] right? `" + name + " mesh serve` starts one"
+		return "check that the mesh is running and that url in [mesh] is correct; `" + name + " mesh serve` starts one"
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return "the token of [mesh] must be the one next to your handle in the file of mesh serve --tokens"
+		return "the token of [mesh] must match the one of your handle in the --tokens file of mesh serve"
 	case http.StatusNotFound:
-		return "a mesh serves the handles in its --tokens file; `" + name + " status --all` shows those seen lately"
+		return "the mesh only knows the handles in its --tokens file; `" + name + " status --all` shows the agents seen recently"
 	case http.StatusTooManyRequests:
-		return "the mesh takes five messages a minute from each agent, and as many nudges, HALTs and GOs; try again in a minute"
+		return "the mesh accepts five messages a minute from each agent, and five nudges, HALTs and GOs; try again in a minute"
 	}
 	return ""
 }
 
-// engineHint returns the hint for an error of the mesh on NATS.
-func engineHint(e *fleet.Error) string {
+// natsHint returns the hint for an error of the mesh on NATS.
+func natsHint(e *fleet.Error) string {
 	switch {
 	case e.Denied && e.Server == "":
-		return "correct key_file in [mesh], or make a key with `" + name + " fleet key`"
+		return "correct key_file in [mesh], or create a key with `" + name + " fleet key`"
 	case e.Denied:
-		return "`" + name + " fleet key` shows the public key of this agent: give it to `" + name + " fleet plan`, as HANDLE=KEY, and reload the servers"
+		return "`" + name + " fleet key` shows the public key of this agent: pass it to `" + name + " fleet plan`, as HANDLE=KEY, and reload the servers"
 	case errors.Is(e, fleet.ErrAuthority):
-		return "set ca_file in [mesh] to the certificate of that authority, if it is your own"
+		return "if the certificate authority is your own, set ca_file in [mesh] to its certificate"
 	case e.Code == 0:
-		return "is nats-server running, and url in [mesh] right? `" + name + " doctor` tries each server"
+		return "check that nats-server is running and that url in [mesh] is correct; `" + name + " doctor` tests each server"
 	case e.Full():
 		return "the agent has not read its messages for a long time: `" + name + " status --all` shows when it was last seen"
 	}
@@ -328,5 +328,5 @@ func messageOf(err error) string {
 	if e, ok := errors.AsType[silentError](err); ok {
 		return e.error.Error()
 	}
-	return cmp.Or(err.Error(), "it failed")
+	return cmp.Or(err.Error(), "unknown error")
 }

@@ -24,18 +24,18 @@ func eventsCommand(p *program) *cli.Command {
 	var o eventsOptions
 	return &cli.Command{
 		Name:  "events",
-		Usage: "show what happens: turns, steps of the agent, phases",
-		Description: `Shows the last events, the oldest first. With --follow it shows each new one as
-it comes, until Ctrl-C. The steps of a running agent are among them: its tools,
-sizes and states, and nothing that it says. docs/events.md lists all events.
+		Usage: "show events: turns, steps of the agent, phases",
+		Description: `Shows the latest events, oldest first. With --follow it also shows new events
+until Ctrl-C. The steps of a running agent are included: its tools, sizes and
+states, but none of its text. docs/events.md lists all events.
 
 Example:
   agentstateloop events --follow --json | jq 'select(.event == "task.failed")'`,
 		Flags: []cli.Flag{
-			switchFlag(&o.follow, "follow", "wait for new events and show them"),
-			textFlag(&o.since, "since", "the events after that `ID`, or after that serial"),
-			textFlag(&o.turn, "turn", "only events of the turn with this `ID`"),
-			&cli.IntFlag{Name: "n", Value: 20, Usage: "show the last `NUMBER` of events; 0 shows all", Destination: &o.n},
+			switchFlag(&o.follow, "follow", "keep running and show new events"),
+			textFlag(&o.since, "since", "only events after this `ID` or serial"),
+			textFlag(&o.turn, "turn", "only events of the turn `ID`"),
+			&cli.IntFlag{Name: "n", Value: 20, Usage: "`NUMBER`: how many events to show; 0 for all", Destination: &o.n},
 		},
 		Action: p.action(0, 0, o.run),
 	}
@@ -56,7 +56,7 @@ func (o *eventsOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	most := o.most(c)
+	most := o.limit(c)
 	take := func(found []view.LiveEvent) error {
 		if id := o.turn; id != "" {
 			found = slices.DeleteFunc(found, func(e view.LiveEvent) bool { return !e.OfTurn(id) })
@@ -86,8 +86,8 @@ func (o *eventsOptions) run(c *call) error {
 	return take(found)
 }
 
-// most limits the existing events that are shown. 0 means all.
-func (o *eventsOptions) most(c *call) int {
+// limit is the maximum of the existing events that are shown. 0 means all.
+func (o *eventsOptions) limit(c *call) int {
 	if c.given(&o.n) == "" && c.given(&o.since, &o.turn) != "" {
 		return 0
 	}

@@ -78,18 +78,18 @@ func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if k.after {
-		k.mesh.ServeHTTP(unheard{http.Header{}}, r)
+		k.mesh.ServeHTTP(discardedResponse{http.Header{}}, r)
 	}
 	k.kill()
 	panic(http.ErrAbortHandler)
 }
 
-// unheard takes an answer that nobody gets.
-type unheard struct{ header http.Header }
+// discardedResponse takes an answer that nobody gets.
+type discardedResponse struct{ header http.Header }
 
-func (u unheard) Header() http.Header       { return u.header }
-func (unheard) Write(p []byte) (int, error) { return len(p), nil }
-func (unheard) WriteHeader(int)             {}
+func (u discardedResponse) Header() http.Header       { return u.header }
+func (discardedResponse) Write(p []byte) (int, error) { return len(p), nil }
+func (discardedResponse) WriteHeader(int)             {}
 
 func testKillAtStep(t *testing.T, program string, step int, after bool) {
 	dir := tempDir(t)

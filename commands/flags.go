@@ -112,7 +112,7 @@ func repeatedFlag(to *[]string, flag, usage string) cli.Flag {
 
 // reasonFlag returns the flag --reason, which several commands share.
 func reasonFlag(to *string) cli.Flag {
-	return textFlag(to, "reason", "why, as `TEXT` for the history")
+	return textFlag(to, "reason", "`TEXT`: reason, for the history")
 }
 
 // variableOf returns the variable that a flag is bound to.

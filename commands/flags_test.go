@@ -19,9 +19,9 @@ var flagReaders = []string{
 	"String", "StringSlice", "Timestamp", "Uint", "Uint64", "Uint64Slice", "UintSlice", "Value",
 }
 
-// TestNoFlagIsReadByName checks that commands read their flags from their options structs. A
-// misspelt name would silently be an absent flag. Only given asks the library.
-func TestNoFlagIsReadByName(t *testing.T) {
+// TestNoFlagReadByName checks that commands read their flags from their options structs. A
+// hasUnknownMember name would silently be an absent flag. Only given asks the library.
+func TestNoFlagReadByName(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -61,9 +61,9 @@ func TestNoFlagIsReadByName(t *testing.T) {
 	}
 }
 
-// TestEachFlagIsBound checks that each flag sets a variable of its own, and that another run of the
+// TestEachFlagBound checks that each flag sets a variable of its own, and that another run of the
 // same command has other variables.
-func TestEachFlagIsBound(t *testing.T) {
+func TestEachFlagBound(t *testing.T) {
 	p := testProgram()
 	bound := map[any]string{}
 	var add func(path string, commands []*cli.Command)

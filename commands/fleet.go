@@ -19,7 +19,7 @@ import (
 func fleetCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "fleet",
-		Usage: "the NATS servers over which agents of many machines meet",
+		Usage: "set up NATS servers as a mesh for agents on many machines",
 		Subcommands: []*cli.Command{
 			fleetKeyCommand(p),
 			fleetPlanCommand(p),
@@ -37,8 +37,8 @@ func refuseSeeds(given ...string) error {
 	if !slices.ContainsFunc(given, seedIn.Get().MatchString) {
 		return nil
 	}
-	return terminal.Usagef("others could have seen it, in the list of processes or the history of the shell: make another key, in another file, with `"+name+" fleet key`",
-		"the command line has a seed in it, which is secret; a public key begins with U")
+	return terminal.Usagef("other users may have seen it in the process list or the shell history: create another key, in another file, with `"+name+" fleet key`",
+		"the command line contains a secret seed; a public key begins with U")
 }
 
 // fleetKeyOptions are the flags of fleet key.
@@ -48,20 +48,20 @@ func fleetKeyCommand(p *program) *cli.Command {
 	var o fleetKeyOptions
 	return &cli.Command{
 		Name:  "key",
-		Usage: "make a key for a mesh over NATS, or show it",
-		Description: `Makes a file (mode 0600) with the seed of a new key, which is secret and never
-shown, and prints the public key, and where it belongs. A file that exists is
-kept: its public key is shown, so the command can be run again.
+		Usage: "create an agent's key for a mesh on NATS, or show it",
+		Description: `Creates a file (mode 0600) with the seed of a new key, which is secret and never
+shown. Prints the public key and where to enter it. If the file exists, the
+command keeps it and shows its public key, so you can run it again.
 
-The file is the one that the agent's configuration names as key_file in [mesh],
-or else HANDLE.nk next to the configuration. --file alone makes a key without an
-agent, such as the administrator's, with which fleet create is called.
+The default file is key_file in [mesh] of the agent's configuration, or else
+HANDLE.nk next to the configuration. With --file the command needs no agent; use
+it to create the administrator's key, which fleet create needs.
 
-Example:
+Examples:
   agentstateloop fleet key
   agentstateloop fleet key --file admin.nk`,
 		Flags: []cli.Flag{
-			textFlag(&o.file, "file", "`FILE` for the seed"),
+			textFlag(&o.file, "file", "`FILE`: file for the seed"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -109,7 +109,7 @@ func (o *fleetKeyOptions) place(c *call) (handle, file string, elsewhere func(co
 	named := c.namesAgent()
 	if c.given(&o.file) != "" {
 		if o.file == "" {
-			return "", "", nil, terminal.Usagef("", "--file is empty: name a file")
+			return "", "", nil, terminal.Usagef("", "--file needs a file")
 		}
 		if file, err = filepath.Abs(o.file); err != nil || !named {
 			return "", file, nil, err
@@ -117,7 +117,7 @@ func (o *fleetKeyOptions) place(c *call) (handle, file string, elsewhere func(co
 	}
 	path, err := c.configPath()
 	if err != nil && !named {
-		err = terminal.WithHint(err, terminal.HintOf(err)+"; --file FILE makes a key without an agent")
+		err = terminal.WithHint(err, terminal.HintOf(err)+"; --file FILE creates a key without an agent")
 	}
 	if err != nil {
 		return "", "", nil, err
@@ -152,7 +152,7 @@ func publicKeyOf(ctx context.Context, read func(context.Context) (string, error)
 	}
 	public, err := fleet.PublicKey(seed)
 	if err != nil {
-		return "", fmt.Errorf("the key of the agent: %w", err)
+		return "", fmt.Errorf("agent's key: %w", err)
 	}
 	return public, nil
 }
@@ -161,13 +161,13 @@ func publicKeyOf(ctx context.Context, read func(context.Context) (string, error)
 func printKey(c *call, r fleetKeyOutput) {
 	switch {
 	case r.Made:
-		c.out.Printf("made %s (mode 0600), which is secret\n", *r.File)
+		c.out.Printf("wrote the secret seed to %s (mode 0600)\n", *r.File)
 	case r.File != nil:
-		c.out.Printf("kept %s, which already exists\n", *r.File)
+		c.out.Printf("kept the existing %s\n", *r.File)
 	}
 	lines := []string{"public key", r.Public}
 	if r.Agent == nil {
-		lines = append(lines, "for the administrator's part of fleet plan", "--admin "+r.Public)
+		lines = append(lines, "for fleet plan, if this is the administrator's key", "--admin "+r.Public)
 	} else {
 		if r.File != nil {
 			lines = append(lines, "in [mesh] of this agent", fmt.Sprintf("key_file = %q", *r.File))
@@ -193,20 +193,21 @@ func fleetPlanCommand(p *program) *cli.Command {
 		Name:      "plan",
 		Usage:     "print a configuration for nats-server",
 		ArgsUsage: "HANDLE=KEY...",
-		Description: `Prints a configuration for nats-server, the same for each server. It gives each
-agent its rights. A KEY is public, begins with U, and is what fleet key prints.
-What is to be filled in or changed is marked, and the first lines say how to go
-on. When an agent joins, run it again with all of them.
+		Description: `Prints a configuration for nats-server, the same for each server, with the
+rights of each agent. A KEY is a public key, begins with U, and is printed by
+fleet key. The first lines explain the next steps, and marks show the settings
+to fill in or change. When an agent joins, run the command again with all
+agents.
 
-Without --server it is for one server on this machine, on 127.0.0.1:4222. With
-three, which speak TLS, the mesh outlives the loss of one: name them as agents
-reach them.
+Without --server the configuration is for a single server on this machine, at
+127.0.0.1:4222. With three servers, which use TLS, the mesh survives the loss of
+one. Name servers by the addresses that agents connect to.
 
 Example:
   agentstateloop fleet plan goulard3120=UBEH… --admin UADM… >fleet.conf`,
 		Flags: []cli.Flag{
-			repeatedFlag(&o.servers, "server", "`HOST` of a server, or HOST:PORT; may be repeated"),
-			textFlag(&o.admin, "admin", "the public `KEY` of the administrator"),
+			repeatedFlag(&o.servers, "server", "`HOST`: a server, as HOST or HOST:PORT; may be repeated"),
+			textFlag(&o.admin, "admin", "`KEY`: public key of the administrator"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -235,7 +236,7 @@ func (o *fleetPlanOptions) run(c *call) error {
 		return terminal.Usagef("see "+c.helpName()+" --help", "%v", err)
 	}
 	if plan.Admin == "" {
-		c.out.Warn("without --admin KEY nobody may make the streams: fill in the administrator's key where the configuration says so")
+		c.out.Warn("without --admin KEY no one can create the streams: fill in the administrator's key where the configuration says so")
 	}
 	if !c.json {
 		c.out.Verbatim(text)
@@ -250,7 +251,7 @@ func (o *fleetPlanOptions) run(c *call) error {
 
 // usersOf parses arguments HANDLE=KEY.
 func usersOf(given []string) (map[string]string, error) {
-	const hint = "write HANDLE=KEY without blanks, as `" + name + " fleet key` prints it"
+	const hint = "use HANDLE=KEY without spaces, as `" + name + " fleet key` prints it"
 	users := map[string]string{}
 	for _, arg := range given {
 		handle, key, found := strings.Cut(arg, "=")
@@ -259,7 +260,7 @@ func usersOf(given []string) (map[string]string, error) {
 		case !found:
 			return nil, terminal.Usagef(hint, "%q is not HANDLE=KEY", arg)
 		case users[handle] != "":
-			return nil, terminal.Usagef("an agent has one key, on each of its machines", "%q is there twice", handle)
+			return nil, terminal.Usagef("an agent uses the same key on all its machines", "%q is given twice", handle)
 		case key == "":
 			return nil, terminal.Usagef(hint, "%q has no key", arg)
 		}

@@ -29,29 +29,29 @@ func fleetCreateCommand(p *program) *cli.Command {
 	var o fleetCreateOptions
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "make or mend what the NATS servers hold",
+		Usage:     "create or repair the streams of the mesh",
 		ArgsUsage: "[HANDLE...]",
-		Description: `Makes the streams of the mesh and a mailbox for each HANDLE, where they are
-missing, and mends their settings. It deletes nothing, and leaves a setting that
-it cannot change without a loss, with the command that can. Run it again when an
-agent joins, and after an upgrade.
+		Description: `Creates the streams of the mesh and a mailbox for each HANDLE, if they are
+missing, and repairs their settings. Deletes nothing. If a setting cannot be
+changed without data loss, it is kept, and the command that changes it is
+printed. Run it again when an agent joins, and after an upgrade.
 
-Without --url it takes url and ca_file from [mesh] of the configuration, and
-without HANDLE that agent and its peers. Each message is stored on as many
-servers as --url names, at most three.
+By default --url and --ca-file come from [mesh] of the configuration, and the
+HANDLEs are that agent and its peers. Each message is stored on as many servers
+as --url names, at most three.
 
 With --check it changes nothing. Exits 1 if something is left to do.
 
-Example:
+Examples:
   agentstateloop fleet create --admin-key admin.nk --url nats://127.0.0.1:4222 \
     goulard3120 dorlange3120
   agentstateloop fleet create --admin-key admin.nk --check`,
 		Flags: []cli.Flag{
-			textFlag(&o.adminKey, "admin-key", "`FILE` (0600) with the administrator's seed, from fleet key"),
-			textFlag(&o.url, "url", "`URL` of the servers, tls://HOST:PORT,HOST:PORT"),
-			textFlag(&o.caFile, "ca-file", "`FILE` with the certificates of their authority"),
-			&cli.IntFlag{Name: "servers", Usage: "the number `N` of servers", DefaultText: "as many as --url names", Destination: &o.servers},
-			switchFlag(&o.check, "check", "change nothing, only say what is to do"),
+			textFlag(&o.adminKey, "admin-key", "`FILE`: file (0600) with the administrator's seed"),
+			textFlag(&o.url, "url", "`URL`: servers, as tls://HOST:PORT,HOST:PORT"),
+			textFlag(&o.caFile, "ca-file", "`FILE`: file with the servers' CA certificates"),
+			&cli.IntFlag{Name: "servers", Usage: "`N`: number of servers", DefaultText: "as many as --url names", Destination: &o.servers},
+			switchFlag(&o.check, "check", "change nothing, only print what is left to do"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -72,8 +72,8 @@ type fleetChange struct {
 	Hint  *string  `json:"hint"`
 }
 
-// engine holds the servers and the wanted assets from the command line.
-type engine struct {
+// createTarget holds the servers and the wanted assets from the command line.
+type createTarget struct {
 	url, caFile string
 	wanted      fleet.Wanted
 }
@@ -83,9 +83,9 @@ func (o *fleetCreateOptions) run(c *call) error {
 		return err
 	}
 	if o.adminKey == "" {
-		return terminal.Usagef("`"+name+" fleet key --file admin.nk` makes one, and fleet plan --admin gives it its rights", "--admin-key is missing: the file with the administrator's seed")
+		return terminal.Usagef("`"+name+" fleet key --file admin.nk` creates one, and fleet plan --admin gives it its rights", "--admin-key is missing: the file with the administrator's seed")
 	}
-	e, err := o.engine(c)
+	e, err := o.target(c)
 	if err != nil {
 		return err
 	}
@@ -110,18 +110,18 @@ func (o *fleetCreateOptions) run(c *call) error {
 			return err
 		}
 	} else if len(e.wanted.Handles) == 0 {
-		c.out.Warn("no agent was named, so no mailbox was looked at: name the handles")
+		c.out.Warn("no handle was given, so no mailbox was checked")
 	}
-	return leftToDo(changes, e.wanted.Check)
+	return checkPending(changes, e.wanted.Check)
 }
 
-// engine reads the command line, and takes missing values from the configuration.
-func (o *fleetCreateOptions) engine(c *call) (engine, error) {
-	e := engine{url: o.url, caFile: o.caFile, wanted: fleet.Wanted{Check: o.check, Secrets: c.loader.Secrets}}
+// target reads the command line, and takes missing values from the configuration.
+func (o *fleetCreateOptions) target(c *call) (createTarget, error) {
+	e := createTarget{url: o.url, caFile: o.caFile, wanted: fleet.Wanted{Check: o.check, Secrets: c.loader.Secrets}}
 	for _, arg := range c.args {
 		handle := strings.TrimPrefix(arg, "@")
 		if !state.ValidHandle(handle) {
-			return e, terminal.Usagef("name the agents by their handles alone", "%q is not a valid handle", arg)
+			return e, terminal.Usagef("give the handles without keys", "%q is not a valid handle", arg)
 		}
 		e.wanted.Handles = append(e.wanted.Handles, handle)
 	}
@@ -139,7 +139,7 @@ func (o *fleetCreateOptions) engine(c *call) (engine, error) {
 		e.wanted.Servers = o.servers
 	}
 	if e.wanted.Servers < 1 {
-		return e, terminal.Usagef("", "--servers %d: there is at least one", e.wanted.Servers)
+		return e, terminal.Usagef("", "--servers %d: must be at least 1", e.wanted.Servers)
 	}
 	return e, nil
 }
@@ -147,10 +147,10 @@ func (o *fleetCreateOptions) engine(c *call) (engine, error) {
 const createURLHint = "name the servers, as in --url tls://n1.example.com:4222,n2.example.com:4222"
 
 // fromConfig adds the values of the configuration that are missing on the command line.
-func (o *fleetCreateOptions) fromConfig(c *call, e *engine) error {
+func (o *fleetCreateOptions) fromConfig(c *call, e *createTarget) error {
 	path, err := c.configPath()
 	if err != nil && !c.namesAgent() {
-		return terminal.Usagef(createURLHint, "--url is missing, and no configuration was found that has one")
+		return terminal.Usagef(createURLHint, "--url is missing, and no configuration was found")
 	}
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (o *fleetCreateOptions) fromConfig(c *call, e *engine) error {
 	}
 	m := conf.File.Mesh
 	if e.url == "" && !m.OverNATS() {
-		return terminal.Usagef(createURLHint, "--url is missing, and [mesh] in %s has no url of NATS servers", path)
+		return terminal.Usagef(createURLHint, "--url is missing, and url in [mesh] of %s does not name NATS servers", path)
 	}
 	if e.url == "" {
 		e.url = m.URL
@@ -183,9 +183,9 @@ func (o *fleetCreateOptions) fromConfig(c *call, e *engine) error {
 
 // printChanges prints the changes, made or pending.
 func printChanges(c *call, changes []fleet.Change, check bool) {
-	words := map[string]string{fleet.Made: "made", fleet.Mended: "mended", fleet.Differs: "differs"}
+	words := map[string]string{fleet.Made: "created", fleet.Mended: "repaired", fleet.Differs: "differs"}
 	if check {
-		words[fleet.Made], words[fleet.Mended] = "missing", "to mend"
+		words[fleet.Made], words[fleet.Mended] = "missing", "outdated"
 	}
 	same := 0
 	for _, change := range changes {
@@ -203,7 +203,7 @@ func printChanges(c *call, changes []fleet.Change, check bool) {
 		}
 	}
 	if same > 0 {
-		c.out.Printf("%d of %d are as they should be\n", same, len(changes))
+		c.out.Printf("%d of %d are up to date\n", same, len(changes))
 	}
 }
 
@@ -215,8 +215,8 @@ func jsonOf(changes []fleet.Change) []fleetChange {
 	return all
 }
 
-// leftToDo returns an error if an asset still differs from the wanted state.
-func leftToDo(changes []fleet.Change, check bool) error {
+// checkPending returns an error if an asset still differs from the wanted state.
+func checkPending(changes []fleet.Change, check bool) error {
 	left := len(slices.DeleteFunc(slices.Clone(changes), func(c fleet.Change) bool {
 		return c.Did == fleet.Same || !check && c.Did != fleet.Differs
 	}))
@@ -224,9 +224,9 @@ func leftToDo(changes []fleet.Change, check bool) error {
 	case left == 0:
 		return nil
 	case check:
-		return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d are not as they should be", left, len(changes)), "without --check it makes and mends what it can"))
+		return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d are not up to date", left, len(changes)), "without --check, it creates and repairs them if possible"))
 	}
-	return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d differ, and were left as they are", left, len(changes)), "the hints above say what can be done; agents may work nevertheless"))
+	return coded(codeFailed, terminal.WithHint(fmt.Errorf("%d of %d still differ", left, len(changes)), "follow the hints above; the agents may work anyway"))
 }
 
 // adminError adds a hint for the administrator to an error of the server.
@@ -244,13 +244,13 @@ func adminError(err error) error {
 	hint := ""
 	switch {
 	case e.Denied && e.Server == "":
-		hint = "--admin-key names the file that `" + name + " fleet key --file " + "admin.nk" + "` made"
+		hint = "set --admin-key to the file from `" + name + " fleet key --file " + "admin.nk" + "`"
 	case e.Denied:
-		hint = "it must be the key of --admin in `" + name + " fleet plan`; after a change reload the servers"
+		hint = "use the key that --admin gave to `" + name + " fleet plan`; after a change, reload the servers"
 	case e.Code == 503:
-		hint = "the servers need JetStream, and of three at least two must run: try again in a moment"
+		hint = "the servers need JetStream, and two of three must be running: try again in a moment"
 	case e.Code == 0:
-		hint = "is nats-server running, of three servers on two at least, and is the url right?"
+		hint = "check that nats-server is running (two of three servers) and that the url is correct"
 	}
 	return terminal.WithHint(err, hint)
 }
@@ -265,9 +265,9 @@ const (
 func refusalHint(r *fleet.Refusal) string {
 	switch r.Number {
 	case numberNoPeers, numberNoCluster:
-		return "do all servers of --url run, and are they one cluster? --servers says how many there are"
+		return "check that all servers of --url are running as one cluster; --servers sets their number"
 	case numberNoStorage:
-		return "raise max_file_store in the configuration of the servers, as fleet plan has it"
+		return "raise max_file_store in the configuration of the servers; see fleet plan"
 	}
 	return ""
 }

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestFleetCreateTellsWhatDiffers changes settings of streams, and checks what fleet create
+// TestFleetCreateReportsDifferences changes settings of streams, and checks what fleet create
 // tells of them: what it mends, and what it leaves with a hint.
-func TestFleetCreateTellsWhatDiffers(t *testing.T) {
+func TestFleetCreateReportsDifferences(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice")
 	admin := e.Conn("")
@@ -60,12 +60,12 @@ func TestFleetCreateTellsWhatDiffers(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--check"}, "to mend " + event + halt + "4 of 6 are as they should be\n" +
-			"agentstateloop: error: 2 of 6 are not as they should be\nagentstateloop: hint: without --check it makes and mends what it can\n"},
-		{nil, "mended  " + event + halt + "4 of 6 are as they should be\n" +
-			"agentstateloop: error: 1 of 6 differ, and were left as they are\nagentstateloop: hint: the hints above say what can be done; agents may work nevertheless\n"},
-		{[]string{"--check"}, halt + "5 of 6 are as they should be\n" +
-			"agentstateloop: error: 1 of 6 are not as they should be\nagentstateloop: hint: without --check it makes and mends what it can\n"},
+		{[]string{"--check"}, "outdated" + event + halt + "4 of 6 are up to date\n" +
+			"agentstateloop: error: 2 of 6 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
+		{nil, "repaired" + event + halt + "4 of 6 are up to date\n" +
+			"agentstateloop: error: 1 of 6 still differ\nagentstateloop: hint: follow the hints above; the agents may work anyway\n"},
+		{[]string{"--check"}, halt + "5 of 6 are up to date\n" +
+			"agentstateloop: error: 1 of 6 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
 	} {
 		if out, code := create(step.args...); out != step.want || code != exitError {
 			t.Errorf("fleet create %s exits %d:\n%s\nwant\n%s", strings.Join(step.args, " "), code, out, step.want)

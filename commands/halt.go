@@ -19,9 +19,9 @@ func haltCommand(p *program) *cli.Command {
 	var o haltOptions
 	return &cli.Command{
 		Name:  "halt",
-		Usage: "run no turns and send no mail until resume",
-		Description: `Sets HALT: the turn that runs is ended, mail is held back, and messages are
-still collected. What was held back is sent after resume.
+		Usage: "stop all turns and mail until resume",
+		Description: `Sets HALT: ends the running turn and holds mail back; messages are still
+collected. Held mail is sent after resume.
 
 Example:
   agentstateloop halt --reason "it is spending too much"`,
@@ -34,9 +34,9 @@ func resumeCommand(p *program) *cli.Command {
 	var o haltOptions
 	return &cli.Command{
 		Name:  "resume",
-		Usage: "lift a halt",
-		Description: `Lifts a HALT that was set by halt or by a mail of yours, and sends what was held
-back. A HALT that was set on the mesh is lifted with mesh resume.
+		Usage: "lift a HALT",
+		Description: `Lifts a HALT that halt or your mail has set, and sends the held mail. To lift a
+HALT of the mesh, use mesh resume.
 
 Example:
   agentstateloop resume`,
@@ -66,7 +66,7 @@ func (o *haltOptions) run(c *call, a *cycle.Agent, change func(context.Context, 
 	case s.HaltedMesh:
 		c.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
 	default:
-		c.out.Printf("@%s goes on\n", a.Handle)
+		c.out.Printf("@%s resumes\n", a.Handle)
 	}
 	return nil
 }
@@ -78,9 +78,9 @@ func stopCommand(p *program) *cli.Command {
 	var o stopOptions
 	return &cli.Command{
 		Name:  "stop",
-		Usage: "end the turn that runs, and deliver what it has",
-		Description: `Ends the agent's process and delivers what it had produced, marked canceled. The
-next message is then served; to hold back everything, use halt.
+		Usage: "end the running turn and deliver its output so far",
+		Description: `Ends the agent's process and delivers its output so far, marked canceled. The
+next message then gets its turn; to stop all turns, use halt.
 
 Example:
   agentstateloop stop --reason "wrong repository"`,
@@ -93,7 +93,7 @@ func (o *stopOptions) run(c *call, a *cycle.Agent) error {
 	err := a.Stop(c.ctx, o.reason)
 	text := "@%s is being stopped\n"
 	if errors.Is(err, cycle.ErrNothing) {
-		text = "@%s runs no turn\n"
+		text = "@%s has no running turn\n"
 	} else if err != nil {
 		return err
 	}
@@ -113,10 +113,10 @@ func transitionCommand(p *program) *cli.Command {
 	var o transitionOptions
 	return &cli.Command{
 		Name:      "transition",
-		Usage:     "put the agent into IDLE, PREP or ACTIVE yourself",
+		Usage:     "change the agent's phase: IDLE, PREP or ACTIVE",
 		ArgsUsage: "IDLE|PREP|ACTIVE",
-		Description: `Does what entering and leaving a phase does (mails, timers, crontab line), then
-runs an ordinary cycle. If the agent is in that phase already, nothing changes.
+		Description: `Changes the phase with all its effects (mails, timers, crontab line), then runs
+an ordinary cycle. If the agent is already in that phase, nothing changes.
 
 Example:
   agentstateloop transition IDLE --no-mail`,
@@ -161,7 +161,7 @@ func (o *transitionOptions) run(c *call) error {
 	}
 	text := fmt.Sprintf("%s → %s", result.Before, result.Phase)
 	if !result.Changed {
-		text = fmt.Sprintf("is %s already; nothing changed", result.Phase)
+		text = fmt.Sprintf("is already %s; nothing changed", result.Phase)
 	}
 	return c.print(result, "@%s %s\n", a.Handle, text)
 }

@@ -33,16 +33,16 @@ usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 	}
 	return b.String() + `
 flags, before or after the command:
-  -a HANDLE      the agent with this handle, as does @HANDLE: found where
-                 configurations are looked for, and in your crontab
-  --config FILE  the agent's configuration; else $AGENTSTATELOOP_CONFIG,
+  -a HANDLE      use the agent HANDLE, like @HANDLE; searches the default
+                 folders of configurations, and your crontab
+  --config FILE  use this configuration; default: $AGENTSTATELOOP_CONFIG,
                  ./agent.toml, $XDG_CONFIG_HOME/agentstateloop/agent.toml
                  (or ~/.config/agentstateloop/agent.toml)
-  --json         print JSON, errors too: docs/json.md says what
-  --help         show this, or the help of a command
+  --json         print JSON, also for errors; see docs/json.md
+  --help         show this help, or that of a command
   --version      print the version
 ` + note + `
-begin with agentstateloop init; agentstateloop COMMAND --help shows more
+start with agentstateloop init; for details: agentstateloop COMMAND --help
 
 exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
 3 the cycle ran but mail, mesh or a login failed; 75 another poll is running;
@@ -71,7 +71,7 @@ commands:
 {{end}}{{end}}{{if .Description}}
 {{.Description}}
 {{end}}
-flags (-a HANDLE, --config FILE and --json work too):
+flags, as well as -a HANDLE, --config FILE and --json:
 `
 
 // flagLines returns the lines of a help page for flags, in the given order. A word in backquotes
@@ -98,7 +98,7 @@ func flagLines(flags []cli.Flag) string {
 		}
 		fmt.Fprintf(&b, "  %s\t%s\n", head, usage)
 	}
-	b.WriteString("  --help\tshow this\n")
+	b.WriteString("  --help\tshow this help\n")
 	return b.String()
 }
 

@@ -29,31 +29,31 @@ func historyCommand(p *program) *cli.Command {
 	var o historyOptions
 	return &cli.Command{
 		Name:  "history",
-		Usage: "show what happened: messages, transitions, turns, mails",
-		Description: `Tells the newest that happened, the oldest of it first: who wrote what, what was
-answered and what it cost, and what else you should know. With --all, prints
-each line of the history instead, also those that only keep books; with --json
-all lines as they are stored, one JSON object each.
+		Usage: "show the history: messages, phases, turns, mails",
+		Description: `Shows the latest entries, oldest first: messages, answers and their cost, and
+other events that matter to you. With --all, prints each line of the history
+instead, including internal ones; with --json, all lines as they are stored, one
+JSON object per line.
 
-With --cost, prints what all turns in the history have cost: by day, or by turn,
-month or sender. A day is one of your time zone, as for the day's budget.
+With --cost, prints the cost of all turns in the history per day, or per turn,
+month or sender. Days begin at midnight of your time zone, as in the daily
+budget.
 
-With --search, prints what was said to the agent and answered since the last
-reset: the messages that share most words with WORDS, the best first, with their
-answers; 5 of them, or as many as -n says, at most 20. Inside a turn the agent
-finds only what was said with whom the turn answers.
+With --search, searches the messages and answers since the last reset: prints
+those that share the most words with WORDS, best match first, with their
+answers; 5 by default, or as many as -n says, at most 20. Inside a turn, the
+agent can only search the conversation that the turn belongs to.
 
-With --trace, prints the lines of one chain: a message, and the turns,
-questions, reports and mails that came of it. Other agents have their part of
-the chain in their own histories, under the same ID. The beginning of an ID is
-enough.
+With --trace, prints the lines of one chain: a message and the turns, questions,
+reports and mails that it caused. Other agents have their part of the chain in
+their own histories, under the same ID. A prefix of the ID is enough.
 
-With --verify, compares the history with a mail that the agent sent. Each mail
-names the newest line of its time, in the field X-AgentStateLoop-History. MAIL
-is a file, - for standard input, or the text of that field. The exit code is 0
-if no line up to that one was changed, and otherwise 1.
+With --verify, checks the history against a mail that the agent sent. Each mail
+names the newest history line at that time in the field
+X-AgentStateLoop-History. MAIL is a file, - for standard input, or the value of
+that field. Exits 0 if no line up to that one was changed, and 1 otherwise.
 
-Example:
+Examples:
   agentstateloop history --follow
   agentstateloop history --all -n 50
   agentstateloop history --search "red door key"
@@ -61,14 +61,14 @@ Example:
   agentstateloop history --trace trace.4c1f
   agentstateloop history --verify answer.eml`,
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "n", Usage: "`LINES`: how many; 0 for all", Value: 20, Destination: &o.n},
-			switchFlag(&o.all, "all", "print every line, also those that only keep books"),
-			switchFlag(&o.follow, "follow", "go on with what happens from now on"),
-			textFlag(&o.search, "search", "search what was said for `WORDS`"),
+			&cli.IntFlag{Name: "n", Usage: "`LINES`: number of lines; 0 for all", Value: 20, Destination: &o.n},
+			switchFlag(&o.all, "all", "print every line, including internal ones"),
+			switchFlag(&o.follow, "follow", "keep running and print new lines"),
+			textFlag(&o.search, "search", "search messages and answers for `WORDS`"),
 			textFlag(&o.trace, "trace", "show the chain with this `ID`"),
-			switchFlag(&o.cost, "cost", "show what turns have cost"),
-			textFlag(&o.verify, "verify", "compare the history with a `MAIL` of the agent"),
-			&cli.StringFlag{Name: "by", Usage: "`WHAT`: with --cost, by turn, day, month or sender", DefaultText: byDay, Destination: &o.by},
+			switchFlag(&o.cost, "cost", "show the cost of turns"),
+			textFlag(&o.verify, "verify", "check the history against a `MAIL` of the agent"),
+			&cli.StringFlag{Name: "by", Usage: "`UNIT`: with --cost: turn, day, month or sender", DefaultText: byDay, Destination: &o.by},
 		},
 		// A search shows a turn only what was said with whom it answers.
 		Before: p.checkCaller(func(c *call) bool { return c.given(&o.search) != "" }),
@@ -86,7 +86,7 @@ func (o *historyOptions) run(c *call) error {
 	case c.given(&o.verify) != "":
 		return o.compare(c)
 	case c.given(&o.search) != "":
-		return o.printFound(c)
+		return o.printResults(c)
 	case o.cost:
 		return o.printCost(c)
 	case c.given(&o.by) != "":
@@ -96,16 +96,16 @@ func (o *historyOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	tail := historyTail{store: a.Store, most: o.n, unread: c.unread, shows: o.shows(c, a)}
+	tail := historyTail{store: a.Store, most: o.n, unread: c.unread, shows: o.printerFor(c, a)}
 	if err := tail.print(); err != nil || !o.follow {
 		return err
 	}
 	return tail.follow(c.ctx)
 }
 
-// shows returns a function that returns the printer of a history line, in the format of the
+// printerFor returns a function that returns the printer of a history line, in the format of the
 // flags, or nil for a hidden line.
-func (o *historyOptions) shows(c *call, a *cycle.Agent) func(state.Line) linePrinter {
+func (o *historyOptions) printerFor(c *call, a *cycle.Agent) func(state.Line) linePrinter {
 	if c.json {
 		return func(l state.Line) linePrinter { return func() error { return c.out.JSONLine(l) } }
 	}

@@ -57,7 +57,7 @@ func (o *historyOptions) printCost(c *call) error {
 		return terminal.Usagef("", "--by %q is not one of: turn, day, month, sender", by)
 	}
 	if flag := c.given(&o.n, &o.follow, &o.all); flag != "" {
-		return terminal.Usagef("", "--cost sums up the whole history: --%s does not work with it", flag)
+		return terminal.Usagef("", "--cost covers the whole history: --%s does not work with it", flag)
 	}
 	a, err := c.load()
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *call) printCosts(s costs) error {
 		return err
 	}
 	if len(s.Unpriced) > 0 {
-		c.out.Warn("no price is known of %s: counted as the most expensive model; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
+		c.out.Warn("the price of %s is unknown: its turns count as the most expensive model; set [prices.%q]", strings.Join(s.Unpriced, ", "), s.Unpriced[0])
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// defaultFound is the default of -n with --search, in exchanges.
-const defaultFound = 5
+// defaultResults is the default of -n with --search, in exchanges.
+const defaultResults = 5
 
 // searchOutput is the JSON output of history --search.
 type searchOutput struct {
@@ -39,20 +39,20 @@ func (o *historyOptions) find(c *call, n int) (handle, found string, err error) 
 	return a.Handle, found, err
 }
 
-// mostFound returns the maximum number of exchanges of a search.
-func (o *historyOptions) mostFound(c *call) int {
+// maxResults returns the maximum number of exchanges of a search.
+func (o *historyOptions) maxResults(c *call) int {
 	if c.given(&o.n) != "" {
 		return o.n
 	}
-	return defaultFound
+	return defaultResults
 }
 
-// printFound searches past exchanges, for the operator or for the agent.
-func (o *historyOptions) printFound(c *call) error {
+// printResults searches past exchanges, for the operator or for the agent.
+func (o *historyOptions) printResults(c *call) error {
 	if flag := c.given(&o.cost, &o.by, &o.follow, &o.all); flag != "" {
-		return terminal.Usagef("", "--search searches what was said: --%s does not work with it", flag)
+		return terminal.Usagef("", "--search searches messages and answers: --%s does not work with it", flag)
 	}
-	n := o.mostFound(c)
+	n := o.maxResults(c)
 	if n < 1 {
 		return terminal.Usagef("see "+name+" history --help", "with --search, -n must be 1 or more")
 	}
@@ -62,7 +62,7 @@ func (o *historyOptions) printFound(c *call) error {
 	}
 	text := terminal.Printable(found)
 	if found == "" {
-		text = "nothing was found"
+		text = "no messages found"
 	}
 	return c.print(searchOutput{Agent: handle, Query: o.search, Found: found}, "%s\n", text)
 }
@@ -73,7 +73,7 @@ func (o *historyOptions) printChain(c *call) error {
 		return terminal.Usagef("", "--trace shows one chain: --%s does not work with it", flag)
 	}
 	if o.trace == "" {
-		return terminal.Usagef("`"+name+" status --json` and `"+name+" inbox show` name them", "--trace needs the id of a chain")
+		return terminal.Usagef("`"+name+" status --json` and `"+name+" inbox show` show them", "--trace needs the id of a chain")
 	}
 	a, err := c.load()
 	if err != nil {
@@ -87,7 +87,7 @@ func (o *historyOptions) printChain(c *call) error {
 	if c.given(&o.n) != "" {
 		most = o.n
 	}
-	shows := o.shows(c, a)
+	shows := o.printerFor(c, a)
 	var all []linePrinter
 	for _, l := range lines {
 		all = newest(all, shows(l), most)
@@ -98,7 +98,7 @@ func (o *historyOptions) printChain(c *call) error {
 // findChain returns the lines of the chain with this id. A prefix of the id is enough if it is
 // unique.
 func findChain(st *store.Store, id string) ([]state.Line, error) {
-	chain, err := wholeTrace(st, id)
+	chain, err := findTrace(st, id)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +114,9 @@ func findChain(st *store.Store, id string) ([]state.Line, error) {
 	return lines, nil
 }
 
-// wholeTrace returns the id of the only chain that is named id or begins with it. The common
+// findTrace returns the id of the only chain that is named id or begins with it. The common
 // prefix of our own ids may be omitted.
-func wholeTrace(st *store.Store, id string) (string, error) {
+func findTrace(st *store.Store, id string) (string, error) {
 	var found []string
 	for l, err := range st.History() {
 		if err != nil {
@@ -134,8 +134,8 @@ func wholeTrace(st *store.Store, id string) (string, error) {
 	case 1:
 		return found[0], nil
 	case 2:
-		return "", terminal.WithHint(fmt.Errorf("more than one chain begins with %s: %s, %s", plain.Line(id), found[0], found[1]), "write more of the id")
+		return "", terminal.WithHint(fmt.Errorf("%s is ambiguous: it matches %s and %s", plain.Line(id), found[0], found[1]), "use a longer prefix")
 	}
-	return "", coded(codeNotFound, terminal.WithHint(fmt.Errorf("the history has no chain %s", plain.Line(id)),
-		"`"+name+" inbox show KEY` and `"+name+" status --json` name the chain of a message; lines of older versions have none"))
+	return "", coded(codeNotFound, terminal.WithHint(fmt.Errorf("chain not found: %s", plain.Line(id)),
+		"`"+name+" inbox show KEY` and `"+name+" status --json` show the chain of a message; entries of older versions have none"))
 }

@@ -26,7 +26,7 @@ type verifyOutput struct {
 // compare compares the history with the history head in one of the agent's mails.
 func (o *historyOptions) compare(c *call) error {
 	if flag := c.given(&o.cost, &o.by, &o.follow, &o.search, &o.n, &o.all); flag != "" {
-		return terminal.Usagef("", "--verify compares the history with a mail: --%s does not work with it", flag)
+		return terminal.Usagef("", "--verify checks the history against a mail: --%s does not work with it", flag)
 	}
 	a, err := c.load()
 	if err != nil {
@@ -50,12 +50,12 @@ func (o *historyOptions) compare(c *call) error {
 			return err
 		}
 	} else if wrong == nil {
-		c.out.Printf("the history is the one that this mail was sent with: no line up to serial %d was changed\n", head.Serial)
+		c.out.Printf("the history matches this mail: no line up to serial %d was changed\n", head.Serial)
 	}
 	if wrong != nil {
 		return terminal.WithHint(
-			fmt.Errorf("the history is not the one that this mail was sent with: lines up to serial %d were changed (%w)", head.Serial, wrong),
-			"try an older mail to see how far the history can be trusted; `"+name+" doctor` names the places that do not fit")
+			fmt.Errorf("the history does not match this mail: lines up to serial %d were changed (%w)", head.Serial, wrong),
+			"try an older mail to see how far the history can be trusted; `"+name+" doctor` lists the damaged places")
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (c *call) readMail(arg string) ([]byte, error) {
 		f, err := os.Open(arg)
 		if errors.Is(err, fs.ErrNotExist) {
 			missing := fmt.Errorf("%s: %w", plain.Shorten(plain.Line(arg), 100), fs.ErrNotExist)
-			return nil, coded(codeNotFound, terminal.WithHint(missing, "give a mail that you saved, - for standard input, or the text of its field "+message.HistoryField))
+			return nil, coded(codeNotFound, terminal.WithHint(missing, "give the file of a saved mail, - for standard input, or the value of its field "+message.HistoryField))
 		}
 		if err != nil {
 			return nil, err
@@ -109,13 +109,13 @@ func headOf(handle string, raw []byte) (store.Head, error) {
 		return store.Head{}, fmt.Errorf("this mail is from the agent %q, not from %s", plain.Shorten(plain.Line(agent), 40), handle)
 	case len(values) == 0:
 		return store.Head{}, terminal.WithHint(fmt.Errorf("this mail has no field %s", message.HistoryField),
-			"save the mail with its whole header; mails from before this version, and the first of an agent, do not have the field")
+			"save the mail with its full header; mails of older versions, and the first mail of an agent, do not have the field")
 	case len(values) > 1:
-		return store.Head{}, fmt.Errorf("this mail has %d fields %s: somebody added one", len(values), message.HistoryField)
+		return store.Head{}, fmt.Errorf("this mail has %d fields named %s: someone added one", len(values), message.HistoryField)
 	}
 	head, ok := store.ParseHead(values[0])
 	if !ok {
-		return store.Head{}, fmt.Errorf("the field %s of this mail is not a serial, a dot and a sum: %q", message.HistoryField, plain.Shorten(plain.Line(values[0]), 60))
+		return store.Head{}, fmt.Errorf("the field %s of this mail is not SERIAL.SUM: %q", message.HistoryField, plain.Shorten(plain.Line(values[0]), 60))
 	}
 	return head, nil
 }

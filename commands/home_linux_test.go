@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// unlisted is a user id that no passwd lists, as in a container that runs under any user id.
-const unlisted = 54321
+// unlistedUID is a user id that no passwd lists, as in a container that runs under any user id.
+const unlistedUID = 54321
 
-// TestUserWithoutARowInPasswd runs the program under a user id that passwd does not list:
+// TestUserMissingInPasswd runs the program under a user id that passwd does not list:
 // HOME counts. The id is that of a user namespace.
-func TestUserWithoutARowInPasswd(t *testing.T) {
+func TestUserMissingInPasswd(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	home := tempDir(t)
@@ -36,8 +36,8 @@ func TestUserWithoutARowInPasswd(t *testing.T) {
 		cmd.Env, cmd.Dir = append(env, "PATH=/usr/local/bin:/usr/bin:/bin", "NO_COLOR=1"), "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: unlisted, HostID: os.Getuid(), Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: unlisted, HostID: os.Getgid(), Size: 1}},
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: unlistedUID, HostID: os.Getuid(), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: unlistedUID, HostID: os.Getgid(), Size: 1}},
 		}
 		out, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil {

@@ -16,7 +16,7 @@ import (
 func hookCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:        "hook",
-		Usage:       "try the programs and addresses that hear of events",
+		Usage:       "test a hook, a program or URL that receives events",
 		Subcommands: []*cli.Command{hookTestCommand(p)},
 	}
 }
@@ -34,7 +34,7 @@ func callHooks(c *call, a *cycle.Agent) error {
 // withHookHint adds a hint to an error about a hook.
 func withHookHint(err error) error {
 	if errors.Is(err, cycle.ErrNoHook) {
-		return terminal.WithHint(err, "the name is that of a [[hook]]; "+name+" status --json lists them")
+		return terminal.WithHint(err, "use the name of a [[hook]]; "+name+" status --json lists them")
 	}
 	return err
 }
@@ -42,11 +42,10 @@ func withHookHint(err error) error {
 func hookTestCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "test",
-		Usage:     "call one hook now, with an event named test",
+		Usage:     "call a hook with an event named test",
 		ArgsUsage: "NAME",
-		Description: `Calls the hook of that name, whichever events it hears, and prints what came of
-it. Nothing is recorded, and nothing is tried again. Exits 3 if the hook did not
-take the event.
+		Description: `Calls the hook of that name, whatever events it receives, and prints the result.
+Nothing is recorded or retried. Exits 3 if the hook fails.
 
 Example:
   agentstateloop hook test pager`,
@@ -77,11 +76,11 @@ func testHook(c *call, a *cycle.Agent) error {
 		v.Reason, v.Permanent = refused.Reason, refused.Permanent
 	}
 	if v.Taken {
-		return c.print(v, "%s took the event in %s\n", v.Name, took)
+		return c.print(v, "%s accepted the event in %s\n", v.Name, took)
 	}
 	if err := c.print(v, ""); err != nil {
 		return err
 	}
-	return terminal.WithHint(&sourceError{failed: []string{fmt.Sprintf("%s did not take the event: %s", v.Name, plain.Line(v.Reason))}},
-		"its [[hook]] in agent.toml says what is called; an event that it does not take is tried again")
+	return terminal.WithHint(&sourceError{failed: []string{fmt.Sprintf("%s did not accept the event: %s", v.Name, plain.Line(v.Reason))}},
+		"check its [[hook]] in agent.toml; an event that it does not accept is retried")
 }

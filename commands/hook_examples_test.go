@@ -59,7 +59,7 @@ func TestHookExamples(t *testing.T) {
 		t.Fatalf("docs/operating.md has %d hooks", len(a.Hooks))
 	}
 	event := state.Announcement{Event: "blocker", ID: "7.1", Agent: a.Handle, Data: state.Details{Credential: "smtp", Reason: `535 "no" \ <b>`}}
-	const told = `: blocker, smtp: 535 "no" \ <b>`
+	const notice = `: blocker, smtp: 535 "no" \ <b>`
 	deliver := func(h hook.Hook) {
 		t.Helper()
 		body, err := h.Render(event)
@@ -81,7 +81,7 @@ func TestHookExamples(t *testing.T) {
 
 	deliver(a.Hooks[1])
 	ntfy := <-got
-	if ntfy.path != "/my-secret-topic" || ntfy.body != "@"+a.Handle+told || ntfy.header.Get("Title") != a.Handle+": blocker" || ntfy.header.Get("Priority") != "high" ||
+	if ntfy.path != "/my-secret-topic" || ntfy.body != "@"+a.Handle+notice || ntfy.header.Get("Title") != a.Handle+": blocker" || ntfy.header.Get("Priority") != "high" ||
 		!strings.HasPrefix(ntfy.header.Get("Content-Type"), "text/plain") {
 		t.Errorf("ntfy got %+v", ntfy)
 	}
@@ -93,7 +93,7 @@ func TestHookExamples(t *testing.T) {
 		Text   string `json:"text"`
 	}
 	err = json.Unmarshal([]byte(telegram.body), &message)
-	if err != nil || telegram.path != "/bot123:abc-def-token/sendMessage" || message.ChatID != 123456789 || message.Text != "@"+a.Handle+told ||
+	if err != nil || telegram.path != "/bot123:abc-def-token/sendMessage" || message.ChatID != 123456789 || message.Text != "@"+a.Handle+notice ||
 		telegram.header.Get("Content-Type") != "application/json" || telegram.header.Get("Authorization") != "" {
 		t.Errorf("Telegram got %+v: %v", telegram, err)
 	}
@@ -109,9 +109,9 @@ func TestHookExamples(t *testing.T) {
 	}
 }
 
-// TestHookThatRepeatsItsToken checks that no beginning of a token is left where an answer
+// TestHookRepeatsToken checks that no beginning of a token is left where an answer
 // is cut, or where an address is.
-func TestHookThatRepeatsItsToken(t *testing.T) {
+func TestHookRepeatsToken(t *testing.T) {
 	t.Parallel()
 	const token = "abc:def+ghi&jkl-mnopqrstuvwxyz-0123456789"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ import (
 func inboxCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "inbox",
-		Usage: "look at the messages that wait, and work on them",
+		Usage: "list and manage incoming messages",
 		Subcommands: []*cli.Command{
 			inboxListCommand(p),
 			inboxShowCommand(p),
@@ -53,23 +53,23 @@ func inboxListCommand(p *program) *cli.Command {
 	var o inboxListOptions
 	return &cli.Command{
 		Name:  "list",
-		Usage: "list the messages that wait, in order of arrival",
-		Description: `Each row has a number, which every inbox command takes, the time, the sender,
-the subject or the first words, the files, and how it stands with the message.
-A number never comes to mean another message.
+		Usage: "list the pending messages in order of arrival",
+		Description: `Each row has a number, which every inbox command accepts, the time, the sender,
+the subject or the first words, the files, and the status of the message.
+Numbers are never reused.
 
 A mail with a number like f2 is not fetched yet: it is large, or the server
-lists it and does not hand it out. That is tried for as long as the mail is in
-the mailbox; inbox drop f2 ends it.
+lists it but does not deliver it. Polls retry as long as the mail is in the
+mailbox; inbox drop f2 ends the retries.
 
-With --quarantined, lists the messages in quarantine instead, with numbers
-like q3: first why, then the sender (not proved) and the subject. inbox show q3
-shows the evidence, and inbox release q3 lets it in.
+With --quarantined, lists the messages in quarantine instead, with numbers like
+q3: first the reason, then the sender (not proved) and the subject. inbox show
+q3 shows the evidence, and inbox release q3 releases the message.
 
-Example:
+Examples:
   agentstateloop inbox list
   agentstateloop inbox list --quarantined --json`,
-		Flags:  []cli.Flag{switchFlag(&o.quarantined, "quarantined", "list the messages in quarantine, and why")},
+		Flags:  []cli.Flag{switchFlag(&o.quarantined, "quarantined", "list the messages in quarantine")},
 		Action: p.agentAction(0, 0, o.run),
 	}
 }
@@ -101,7 +101,7 @@ func listQuarantine(c *call, a *cycle.Agent) error {
 	}
 	s, err := a.Store.Read()
 	if err == nil && s.Unkept > 0 {
-		c.out.Warn("quarantine is full, and %s more came; mails among them are still in the mailbox, unread", terminal.Count(s.Unkept, "item"))
+		c.out.Warn("quarantine is full: %s rejected without a copy; mails among them are still unread in the mailbox", terminal.Count(s.Unkept, "item"))
 	}
 	return err
 }
@@ -131,11 +131,11 @@ func (c *call) clock(at *time.Time) string {
 func inboxNextCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "next",
-		Usage: "take the next message, to work on it yourself",
-		Description: `For runner = "none". Prints the message, its turn, and where the files lie that
-came with it; exits 1 if nothing waits. End the turn with inbox done, within
-turn.timeout. With [turn] collect it takes all that one sender has written so
-far: one answer is for all of it.
+		Usage: "take the next message to answer it yourself",
+		Description: `For runner = "none". Prints the message, its turn, and the paths of its files;
+exits 1 if no message is pending. End the turn with inbox done within
+turn.timeout. With [turn] collect it takes all messages that one sender has
+written so far: one answer is for all of them.
 
 Example:
   agentstateloop inbox next --json`,
@@ -165,7 +165,7 @@ func nextMessage(c *call, a *cycle.Agent) error {
 		c.out.Printf("%s\n", strings.TrimSuffix(terminal.Printable(one.Text), "\n"))
 	}
 	if len(m.Earlier) > 0 {
-		c.out.Printf("\nthe newest, one answer for all:")
+		c.out.Printf("\nthe latest; one answer for all:")
 	}
 	c.out.Printf("\n%s\n", strings.TrimSuffix(terminal.Printable(m.Text), "\n"))
 	return nil

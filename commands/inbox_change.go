@@ -21,18 +21,18 @@ func inboxDoneCommand(p *program) *cli.Command {
 	var o inboxDoneOptions
 	return &cli.Command{
 		Name:      "done",
-		Usage:     "end the turn of inbox next with the answer",
+		Usage:     "send the answer and end the turn of inbox next",
 		ArgsUsage: "NUMBER|TURN EPOCH TEXT",
-		Description: `NUMBER is that of the message, as inbox next printed it. A script gives TURN and
-EPOCH instead: then an answer that comes too late ends no later turn. TEXT is
-sent to the sender of the message; with - it is read from standard input.
---field is that of submit.
+		Description: `NUMBER is the number of the message, as inbox next printed it. Scripts should
+give TURN and EPOCH instead, so that a late answer cannot end a later turn. TEXT
+is sent to the sender of the message. If TEXT is -, it is read from standard
+input. --field is that of submit.
 
-Example:
+Examples:
   agentstateloop inbox done 12 "deployed"
   agentstateloop inbox done t4c1f 7 "deployed" --field commit=4c1f`,
 		Flags: []cli.Flag{
-			repeatedFlag(&o.fields, "field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
+			repeatedFlag(&o.fields, "field", "result, as `NAME=VALUE` or NAME:=JSON; may be repeated"),
 		},
 		Action: p.action(2, 3, o.run),
 	}
@@ -64,10 +64,10 @@ func (o *inboxDoneOptions) run(c *call) error {
 	}
 	if byNumber {
 		if in, err = a.PulledTurn(c.arg(0)); err != nil {
-			return terminal.WithHint(err, "`"+name+" inbox next` hands a message out, and prints its number")
+			return terminal.WithHint(err, "`"+name+" inbox next` takes a message and prints its number")
 		}
 	}
-	fields, err := givenFields(o.fields)
+	fields, err := submittedFields(o.fields)
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func inboxRetryCommand(p *program) *cli.Command {
 		Name:      "retry",
 		Usage:     "queue a message again",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `For a message that waits for a later time or was given up. Such a message does
-not count against [budget] mails_an_hour. A wakeup has its turn now; that is a
-word from you, so the agent may cause [turn] self_turns more.
+		Description: `For a deferred or failed message. It then does not count against [budget]
+mails_an_hour. A wakeup runs now; this counts as a word from you, so the agent
+may run [turn] self_turns more.
 
 Example:
   agentstateloop inbox retry 12`,
@@ -104,10 +104,10 @@ func retryMessage(c *call, a *cycle.Agent) error {
 	}
 	if row, unfetched := view.UnfetchedRow(s, key); unfetched {
 		words := present.InboxStatus{Now: c.now()}.Of(row)
-		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "each poll fetches what is due: "+name+" poll")
+		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "every poll fetches the mails that are due: "+name+" poll")
 	}
 	if _, err := a.View().QuarantinedItem(key); err == nil {
-		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" lets it in")
+		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" releases it")
 	}
 	m, err := findMessage(a, which, key)
 	if err != nil {
@@ -118,7 +118,7 @@ func retryMessage(c *call, a *cycle.Agent) error {
 		return err
 	}
 	if held != "" {
-		c.out.Warn("%s still waits: %s", m.Key, held)
+		c.out.Warn("%s is still waiting: %s", m.Key, held)
 	}
 	c.detach(a)
 	return c.print(inboxRetryOutput{Key: m.Key, Held: orNull(held)}, "")
@@ -137,13 +137,13 @@ func inboxDropCommand(p *program) *cli.Command {
 	var o inboxDropOptions
 	return &cli.Command{
 		Name:      "drop",
-		Usage:     "remove a waiting message; it gets no turn",
+		Usage:     "remove a pending message without a turn",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `With the number of a message in quarantine, such as q3, removes it for good.
-With that of a mail that is not fetched yet, such as f2, ends the tries; the
-mail stays in your mailbox.
+		Description: `With the number of a message in quarantine, such as q3, deletes that message for
+good. With the number of an unfetched mail, such as f2, ends the retries; the
+mail stays in the mailbox.
 
-Example:
+Examples:
   agentstateloop inbox drop 12 --reason "answered by hand"
   agentstateloop inbox drop q3`,
 		Flags:  []cli.Flag{reasonFlag(&o.reason)},
@@ -191,14 +191,14 @@ func drop(ctx context.Context, a *cycle.Agent, which, reason string) (key string
 func inboxReleaseCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "release",
-		Usage:     "let a message out of quarantine, and run it",
+		Usage:     "release a message from quarantine and run it",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `For a message of inbox list --quarantined that you have read and want to let in.
-A mail counts as your own that has just come, whatever the reason was. A message
-of the mesh stays its sender's, and comes with the files that were kept. A poll
-in the background runs it.
+		Description: `For a message of inbox list --quarantined that you have read and trust. A
+released mail counts as new mail from you, whatever the reason for the
+quarantine was. A released mesh message keeps its sender and its stored files. A
+poll in the background runs it.
 
-Example:
+Examples:
   agentstateloop inbox show q3
   agentstateloop inbox release q3`,
 		Action: p.agentAction(1, 1, releaseMessage),
@@ -215,11 +215,11 @@ func releaseMessage(c *call, a *cycle.Agent) error {
 	switch {
 	case errors.Is(err, quarantine.ErrNotQuarantined):
 		return terminal.WithHint(fmt.Errorf("%s is %w", which, quarantine.ErrNotQuarantined),
-			"see "+name+" inbox list --quarantined; inbox show NUMBER shows what became of a message")
+			"see "+name+" inbox list --quarantined; inbox show NUMBER shows the fate of a message")
 	case err != nil:
 		return err
 	case already:
-		c.out.Warn("%s has come in before, and is not taken again", which)
+		c.out.Warn("%s was received before, and is not accepted again", which)
 	}
 	c.detach(a)
 	return c.print(struct {

@@ -29,21 +29,20 @@ func inboxShowCommand(p *program) *cli.Command {
 	var o inboxShowOptions
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show one message, by its number or key",
+		Usage:     "show one message",
 		ArgsUsage: "NUMBER|KEY",
-		Description: `Shows what inbox list has a number for, and by its number or key also a message
-that is done, as long as it is kept. A message that is done is shown with what
-its turn handed back, and one that is not with where it stands. One in
-quarantine is shown with the reason and the evidence for it.
+		Description: `Takes any number from inbox list, and the number or key of a finished message as
+long as it is stored. A finished message is shown with its answer, a pending one
+with its status. One in quarantine is shown with the reason and the evidence.
 
-With --save it writes the files that came with the message into a folder, under
-their senders' names where these are safe. It overwrites nothing.
+With --save it writes the files of the message into a folder, under the sender's
+file names where these are safe. It overwrites nothing.
 
-Example:
+Examples:
   agentstateloop inbox show 12
   agentstateloop inbox show 12 --save ~/received
   agentstateloop inbox show q3`,
-		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files that came along into the folder `DIR`", Destination: &o.save}},
+		Flags:  []cli.Flag{&cli.StringFlag{Name: "save", TakesFile: true, Usage: "write the files of the message into the folder `DIR`", Destination: &o.save}},
 		Action: p.agentAction(1, 1, o.run),
 	}
 }
@@ -98,11 +97,11 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	if v.Deliverable, err = a.DeliverableOf(m.Key); err != nil {
 		return err
 	}
-	came, _ := a.FilesOf(m) // the text reports a bad payload
-	if err := o.saveFiles(c, which, &came); err != nil {
+	attached, _ := a.FilesOf(m) // the text reports a bad payload
+	if err := o.saveFiles(c, which, &attached); err != nil {
 		return err
 	}
-	v.Files, v.Problems, v.LeftOut, v.Text = came.Files, came.Problems, orNull(came.LeftOut), withInstead(v.Text, came)
+	v.Files, v.Problems, v.LeftOut, v.Text = attached.Files, attached.Problems, orNull(attached.LeftOut), textOrNote(v.Text, attached)
 	if c.json {
 		return c.out.JSON(v)
 	}
@@ -121,7 +120,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	if m.Trace != "" {
 		c.out.Printf("chain:   %s\n", plain.Line(m.Trace))
 	}
-	printCame(&c.out, which, came)
+	printAttached(&c.out, which, attached)
 	c.out.Printf("receipt: %s\n", present.Receipt(v.Receipt, c.now()))
 	c.printText(v.Text)
 	if d := v.Deliverable; d != nil {
@@ -144,7 +143,7 @@ func printUnfetched(c *call, row view.InboxRow) error {
 	}
 	c.out.Printf("status:  %s\n", row.State)
 	if row.Status == view.RowFailing {
-		c.out.Printf("\nThe mail server lists it and does not hand it out. It is tried for as long as it\nis in the mailbox; %s inbox drop %s ends that.\n", name, present.InboxNumber(row))
+		c.out.Printf("\nThe mail server lists this mail but does not deliver it. Polls retry as long as\nthe mail is in the mailbox; %s inbox drop %s ends the retries.\n", name, present.InboxNumber(row))
 	}
 	return nil
 }
@@ -166,15 +165,15 @@ func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantin
 		return err
 	}
 	row.State = present.InboxStatus{Now: c.now()}.Of(row)
-	came := a.FilesOfQuarantined(q)
-	if err := o.saveFiles(c, c.arg(0), &came); err != nil {
+	attached := a.FilesOfQuarantined(q)
+	if err := o.saveFiles(c, c.arg(0), &attached); err != nil {
 		return err
 	}
-	v := quarantineOutput{InboxRow: row, Field: a.View().EvidenceField(q), Files: came.Files, Problems: came.Problems, LeftOut: orNull(came.LeftOut)}
+	v := quarantineOutput{InboxRow: row, Field: a.View().EvidenceField(q), Files: attached.Files, Problems: attached.Problems, LeftOut: orNull(attached.LeftOut)}
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
-	v.Text = withInstead(v.Text, came)
+	v.Text = textOrNote(v.Text, attached)
 	if c.json {
 		return c.out.JSON(v)
 	}
@@ -193,7 +192,7 @@ func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantin
 	if q.Subject != "" {
 		c.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}
-	printCame(&c.out, c.arg(0), came)
+	printAttached(&c.out, c.arg(0), attached)
 	c.printText(v.Text)
 	return nil
 }
@@ -207,7 +206,7 @@ func (c *call) printText(text string) {
 func readPayload(a *cycle.Agent, key string, source state.Source, file, sum string) (text string, err error) {
 	raw, err := a.Store.ReadSummed(file, sum)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("the text of %s is gone: it was pruned (keep in [agent]), or removed", key)
+		return "", fmt.Errorf("the text of %s was pruned (keep in [agent]) or removed", key)
 	}
 	if errors.Is(err, store.ErrDamaged) {
 		return "(not shown: " + err.Error() + ")", nil
@@ -230,14 +229,14 @@ func printFiles(out *terminal.Output, label string, files []files.ReceivedFile) 
 		case f.Path == nil:
 			out.Printf("%s%s\n", label, f.Line())
 		default:
-			out.Printf("%s%s: %s\n", label, f.Line(), shownPath(*f.Path))
+			out.Printf("%s%s: %s\n", label, f.Line(), printablePath(*f.Path))
 		}
 	}
 }
 
-// shownPath returns a path as one line. It keeps a safe file name unchanged, because the name
+// printablePath returns a path as one line. It keeps a safe file name unchanged, because the name
 // may contain joiners that belong to its spelling.
-func shownPath(path string) string {
+func printablePath(path string) string {
 	if base := filepath.Base(path); base != "" {
 		if kept, ok := plain.FileName(base); ok && kept == base {
 			return filepath.Join(plain.Line(filepath.Dir(path)), base)
@@ -249,50 +248,50 @@ func shownPath(path string) string {
 // maxShownFiles limits the files that inbox show prints. JSON has all of them.
 const maxShownFiles = 50
 
-// printCame prints the rest of a message besides its text: its files, how to save those that are
+// printAttached prints the rest of a message besides its text: its files, how to save those that are
 // not in a file, and the problems of its structure.
-func printCame(out *terminal.Output, which string, came files.Attachments) {
-	printFiles(out, "file:    ", came.Files[:min(len(came.Files), maxShownFiles)])
-	if more := len(came.Files) - maxShownFiles; more > 0 {
+func printAttached(out *terminal.Output, which string, attached files.Attachments) {
+	printFiles(out, "file:    ", attached.Files[:min(len(attached.Files), maxShownFiles)])
+	if more := len(attached.Files) - maxShownFiles; more > 0 {
 		out.Printf("         and %d more\n", more)
 	}
-	for _, f := range came.Files {
+	for _, f := range attached.Files {
 		if f.Path == nil && f.Missing == "" {
 			out.Printf("         to save them: %s inbox show %s --save DIR\n", name, plain.Line(which))
 			break
 		}
 	}
-	if came.LeftOut != "" {
-		out.Printf("left out: %s; the agent finds the whole text, as below, in full.txt\n", came.LeftOut)
+	if attached.LeftOut != "" {
+		out.Printf("left out: %s; the agent has the full text, as below, in full.txt\n", attached.LeftOut)
 	}
-	for _, p := range came.Problems {
+	for _, p := range attached.Problems {
 		out.Printf("problem: %s\n", plain.Line(p))
 	}
 }
 
-// withInstead returns the text of a message, or a note for a mail without a text.
-func withInstead(text string, came files.Attachments) string {
+// textOrNote returns the text of a message, or a note for a mail without a text.
+func textOrNote(text string, attached files.Attachments) string {
 	switch {
-	case came.Instead == "":
+	case attached.Instead == "":
 		return text
 	case text == "":
-		return came.Instead
+		return attached.Instead
 	}
-	return came.Instead + "\n\n" + text
+	return attached.Instead + "\n\n" + text
 }
 
 // saveFiles saves the files of a message if the caller uses --save.
-func (o *inboxShowOptions) saveFiles(c *call, which string, came *files.Attachments) error {
+func (o *inboxShowOptions) saveFiles(c *call, which string, attached *files.Attachments) error {
 	if c.given(&o.save) == "" {
 		return nil
 	}
 	if o.save == "" {
 		return terminal.Usagef("", "--save needs a folder")
 	}
-	if len(came.Files) == 0 {
-		return fmt.Errorf("%s came without files: there is nothing to save", plain.Line(which))
+	if len(attached.Files) == 0 {
+		return fmt.Errorf("%s has no files to save", plain.Line(which))
 	}
-	err := came.Save(o.save)
+	err := attached.Save(o.save)
 	if errors.Is(err, files.ErrExists) {
 		return terminal.WithHint(fmt.Errorf("nothing was saved: %w", err), "name another folder, or move that file")
 	}

@@ -28,74 +28,73 @@ func initCommand(p *program) *cli.Command {
 	var o initOptions
 	return &cli.Command{
 		Name:  "init",
-		Usage: "set up an agent: configuration, crontab line, doctor",
-		Description: `Asks at a terminal for what it cannot guess; in a script, use the flags. At a
-terminal it tries each thing as it is typed: it looks for the program, connects
-and logs in, and asks again, unless you keep what does not work yet. It writes
-nothing before the last answer. A script hears at once of all flags that are
-missing or wrong.
+		Usage: "set up an agent: configuration, crontab line, checks",
+		Description: `Asks at a terminal for the settings that it cannot guess, and tests each answer:
+it looks for the program, connects and logs in, and asks again unless you keep a
+setting that does not work yet. It writes nothing before the last answer. In a
+script, use the flags; init then reports all missing and invalid flags at once.
 
-Keeps an existing configuration, and then only installs the crontab line; with
+An existing configuration is kept: init only installs the crontab line. With
 --password it also takes a new password for the mailbox, and replaces the old
-one when the new one works. Give another agent a file of its own with --config
-FILE.
+one if the new one works. To set up another agent, name another file with
+--config FILE.
 
-For a mesh over NATS, whose URL begins with tls:// or nats://, it makes the
-agent's key, if there is none, and prints the public key: fleet plan needs it.
-There --peer takes the peer's public key as well, as HANDLE=KEY.
+For a mesh on NATS, whose URL begins with tls:// or nats://, it creates the
+agent's key unless the key exists, and prints the public key, which fleet plan
+needs. With NATS, --peer also takes the public key of the peer, as HANDLE=KEY.
 
 Writes ~/.config/agentstateloop/agent.toml, or --config FILE, and the secrets in
 files next to it. The state is in ~/.local/state/agentstateloop/HANDLE. ~ is the
-home directory in passwd: init says so first if HOME is another one.
+home directory in passwd; if HOME differs, init says so first.
 
-A password is read from a file, typed without being shown, or read with
---password-stdin; it is never an argument. The preset decides what proves that
-a mail is yours: see docs/security.md.
+A password comes from a file, from a prompt without echo, or from standard input
+with --password-stdin. It is never an argument. The preset decides how mail from
+you is proved: see docs/security.md.
 
-Example:
+Examples:
   agentstateloop init
   agentstateloop init --handle goulard3120 --operator you@example.com \
     --address artificer3120@gmail.com --password-stdin <password
   agentstateloop init --password`,
 		Flags: []cli.Flag{
-			textFlag(&o.Handle, "handle", "the agent's `NAME`; its callsign is @NAME"),
-			repeatedFlag(&o.Operators, "operator", "your own email `ADDRESS`; may be repeated"),
-			textFlag(&o.Address, "address", "the agent's own email `ADDRESS`"),
-			textFlag(&o.Username, "username", "`NAME` to log in with, if it is not the address"),
+			textFlag(&o.Handle, "handle", "`NAME`: the agent's handle; its callsign is @NAME"),
+			repeatedFlag(&o.Operators, "operator", "`ADDRESS`: your own email address; may be repeated"),
+			textFlag(&o.Address, "address", "`ADDRESS`: the agent's own email address"),
+			textFlag(&o.Username, "username", "`NAME`: login name, if it is not the address"),
 			textFlag(&o.Preset, "preset", "`NAME`: gmail, fastmail, outlook, generic or none"),
-			textFlag(&o.IMAPHost, "imap-host", "`HOST` of the mailbox, or HOST:PORT"),
-			textFlag(&o.SMTPHost, "smtp-host", "`HOST` that sends mail, or HOST:PORT"),
-			textFlag(&o.CAFile, "ca-file", "`FILE` with the certificates of both"),
-			textFlag(&o.AuthservID, "authserv-id", "`NAME` that the mail server stamps on mail"),
-			textFlag(&o.Require, "require", "`NAME`: what proves your mail, dmarc or challenge"),
-			textFlag(&o.Fallback, "fallback", "`NAME`: challenge, to be asked about mail without proof"),
-			textFlag(&o.PasswordFile, "password-file", "`FILE` (0600) with the mailbox's password"),
+			textFlag(&o.IMAPHost, "imap-host", "`HOST`: IMAP server, as HOST or HOST:PORT"),
+			textFlag(&o.SMTPHost, "smtp-host", "`HOST`: SMTP server, as HOST or HOST:PORT"),
+			textFlag(&o.CAFile, "ca-file", "`FILE`: file with the CA certificates of both"),
+			textFlag(&o.AuthservID, "authserv-id", "`NAME`: mail server's name in Authentication-Results"),
+			textFlag(&o.Require, "require", "`NAME`: required proof of your mail: dmarc or challenge"),
+			textFlag(&o.Fallback, "fallback", "`NAME`: challenge, to ask you about mail without proof"),
+			textFlag(&o.PasswordFile, "password-file", "`FILE`: file (0600) with the mailbox password"),
 			switchFlag(&o.PasswordStdin, "password-stdin", "write standard input to that file"),
-			switchFlag(&o.password, "password", "take a new password for an agent that exists"),
-			repeatedFlag(&o.PasswordCommand, "password-command", "`WORD` of the command that prints it; may be repeated"),
-			textFlag(&o.ClientID, "client-id", "`ID` of your application, for OAuth2"),
-			textFlag(&o.ClientSecretFile, "client-secret-file", "`FILE` (0600) with its secret"),
+			switchFlag(&o.password, "password", "replace the password of an existing agent"),
+			repeatedFlag(&o.PasswordCommand, "password-command", "`WORD`: word of a password command; may be repeated"),
+			textFlag(&o.ClientID, "client-id", "`ID`: OAuth2 client id of your application"),
+			textFlag(&o.ClientSecretFile, "client-secret-file", "`FILE`: file (0600) with the OAuth2 client secret"),
 			textFlag(&o.Runner, "runner", "`NAME`: exec, claude, codex, gemini, acp, api or none"),
-			repeatedFlag(&o.Command, "command", "`WORD` of the agent's command; may be repeated"),
-			textFlag(&o.APIProvider, "api-provider", "`NAME`: anthropic, or openai and its like"),
-			textFlag(&o.APIModel, "api-model", "the provider's `NAME` of a model"),
-			textFlag(&o.APIBaseURL, "api-base-url", "`URL` of another provider, or of your own server"),
-			textFlag(&o.APIKeyFile, "api-key-file", "`FILE` (0600) with the provider's key"),
-			textFlag(&o.Workdir, "workdir", "the agent's `FOLDER`; init makes it"),
-			textFlag(&o.Sandbox, "sandbox", "`NAME`: bwrap, to run the agent in a box, or none"),
-			textFlag(&o.Conversation, "conversation", "`NAME`: operator (one with you) or thread (one a thread)"),
-			textFlag(&o.StateDir, "state-dir", "`FOLDER` of the agent's state"),
-			textFlag(&o.MeshURL, "mesh-url", "`URL` of the mesh"),
-			textFlag(&o.MeshTokenFile, "mesh-token-file", "`FILE` (0600) with the agent's token"),
-			textFlag(&o.MeshKeyFile, "mesh-key-file", "`FILE` for its key over NATS; init makes it"),
-			textFlag(&o.MeshCAFile, "mesh-ca-file", "`FILE` with the certificates of NATS servers"),
-			repeatedFlag(&o.Peers, "peer", "`HANDLE` to answer, or HANDLE=KEY; may be repeated"),
-			textFlag(&o.Keymaster, "keymaster", "`HANDLE` that learns of failing passwords"),
-			textFlag(&o.Schedule, "schedule", "`MODE`: what polls: crontab, fixed or none"),
-			textFlag(&o.Crontab, "crontab", "the crontab `PROGRAM`"),
-			switchFlag(&o.Print, "print", "only print the configuration"),
-			switchFlag(&o.noNetwork, "no-network", "contact no server: try nothing there"),
-			switchFlag(&o.NoCheck, "no-check", "take --command although its program is missing"),
+			repeatedFlag(&o.Command, "command", "`WORD`: word of the agent's command; may be repeated"),
+			textFlag(&o.APIProvider, "api-provider", "`NAME`: anthropic, or openai and compatible servers"),
+			textFlag(&o.APIModel, "api-model", "`NAME`: the provider's name for the model"),
+			textFlag(&o.APIBaseURL, "api-base-url", "`URL`: another provider, or your own server"),
+			textFlag(&o.APIKeyFile, "api-key-file", "`FILE`: file (0600) with the API key"),
+			textFlag(&o.Workdir, "workdir", "`FOLDER`: the agent's working folder; init creates it"),
+			textFlag(&o.Sandbox, "sandbox", "`NAME`: bwrap, to run the agent in a sandbox, or none"),
+			textFlag(&o.Conversation, "conversation", "`NAME`: operator (one with you) or thread (one per thread)"),
+			textFlag(&o.StateDir, "state-dir", "`FOLDER`: folder for the agent's state"),
+			textFlag(&o.MeshURL, "mesh-url", "`URL`: mesh server"),
+			textFlag(&o.MeshTokenFile, "mesh-token-file", "`FILE`: file (0600) with the agent's token"),
+			textFlag(&o.MeshKeyFile, "mesh-key-file", "`FILE`: file for the agent's NATS key; init creates it"),
+			textFlag(&o.MeshCAFile, "mesh-ca-file", "`FILE`: file with the CA certificates of NATS servers"),
+			repeatedFlag(&o.Peers, "peer", "`HANDLE`: a peer, as HANDLE or HANDLE=KEY; may be repeated"),
+			textFlag(&o.Keymaster, "keymaster", "`HANDLE`: agent to notify of refused passwords"),
+			textFlag(&o.Schedule, "schedule", "`MODE`: what starts polls: crontab, fixed or none"),
+			textFlag(&o.Crontab, "crontab", "`PROGRAM`: crontab program"),
+			switchFlag(&o.Print, "print", "print the configuration and write nothing"),
+			switchFlag(&o.noNetwork, "no-network", "skip the tests that contact a server"),
+			switchFlag(&o.NoCheck, "no-check", "accept --command even if its program is missing"),
 		},
 		Action: p.action(0, 0, o.run),
 	}
@@ -137,7 +136,7 @@ func (o *initOptions) run(c *call) error {
 	var plan setup.Plan
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		if o.password {
-			return terminal.Usagef("leave --password out to set the agent up", "%s does not exist, and so has no password to replace", path)
+			return terminal.Usagef("to set up the agent, omit --password", "cannot replace the password: %s does not exist", path)
 		}
 		if plan, err = plans.Plan(c.ctx, o.Options, path); err != nil {
 			return err
@@ -149,7 +148,7 @@ func (o *initOptions) run(c *call) error {
 	} else if err != nil {
 		return err
 	} else if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove it, or create the file that it points to")
+		return terminal.WithHint(fmt.Errorf("%s is a link to a file that does not exist", path), "remove the link, or create its target")
 	} else {
 		setup.RemoveDrafts(filepath.Dir(path)) // an init may have been killed after its last write
 	}
@@ -159,8 +158,8 @@ func (o *initOptions) run(c *call) error {
 	}
 	result.Agent = a.Handle
 	if handle := o.Handle; !result.Created && handle != a.Handle && state.ValidHandle(handle) {
-		return terminal.Usagef(fmt.Sprintf("give @%s a file of its own: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
-			"%s is the file of @%s, and nothing was changed", path, a.Handle)
+		return terminal.Usagef(fmt.Sprintf("use another file for @%s: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
+			"%s belongs to @%s; nothing was changed", path, a.Handle)
 	}
 	if !result.Created {
 		if result.Password, err = o.newPassword(c, plans, a); err != nil {
@@ -209,13 +208,13 @@ func (o *initOptions) printWritten(c *call, r initOutput, plan setup.Plan) {
 		}
 		return
 	}
-	c.out.Printf("kept %s, which already exists\n", r.Config)
+	c.out.Printf("kept the existing %s\n", r.Config)
 	if r.Password != nil {
 		c.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
 	c.out.Printf("\n")
 	if r.Password == nil && !o.onlyFlags(c, &o.Handle, &o.password) {
-		c.out.Warn("the flags that describe the agent were ignored: edit the file, or give another agent a file of its own with --config FILE")
+		c.out.Warn("the flags for settings were ignored: edit the file, or create another agent with --config FILE")
 	}
 }
 
@@ -259,8 +258,8 @@ func nextStep(c *call, a *cycle.Agent, found []doctor.Finding) string {
 		return fmt.Sprintf("Next: `%s tell \"are you there?\"`.", again)
 	}
 	return fmt.Sprintf(`Next: `+"`%s poll`"+`, then mail %s with @%s in the subject.
-The first poll reads those mails of yours that are unread, and later polls all
-that arrive; older mail is left alone.`, again, a.Mail.Address, a.Handle)
+The first poll reads your unread mails, and later polls all new ones. Older mail
+is ignored.`, again, a.Mail.Address, a.Handle)
 }
 
 // newPassword reads a new password for an existing agent, if requested: by --password, by
@@ -272,7 +271,7 @@ func (o *initOptions) newPassword(c *call, plans setup.Setup, a *cycle.Agent) (*
 		return nil, err
 	}
 	if o.password && o.Handle != "" && o.Handle != a.Handle {
-		return nil, terminal.Usagef("name the other file with --config FILE", "%s is the file of @%s", a.Config, a.Handle)
+		return nil, terminal.Usagef("name its file with --config FILE", "%s belongs to @%s", a.Config, a.Handle)
 	}
 	switch {
 	case o.password, o.PasswordStdin && o.onlyFlags(c, &o.PasswordStdin):
@@ -298,9 +297,9 @@ func uninstallCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "uninstall",
 		Usage: "remove the agent's lines from your crontab",
-		Description: `Removes the agent's lines, that of its interval and its alarm line if there is
-one, and leaves every other line as it is. State, history and configuration
-stay. Polls then leave the crontab alone until init or transition.
+		Description: `Removes the agent's interval line and its alarm line from the crontab, and keeps
+all other lines. State, history and configuration stay. Later polls do not touch
+the crontab until init or transition.
 
 Example:
   agentstateloop uninstall`,
@@ -319,9 +318,9 @@ func uninstall(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("there was no crontab line of @%s", a.Handle)
+	text := fmt.Sprintf("@%s had no crontab line", a.Handle)
 	if change.Wrote {
-		text = fmt.Sprintf("removed the crontab line of @%s; `%s init` puts one back", a.Handle, name)
+		text = fmt.Sprintf("removed the crontab line of @%s; `%s init` installs it again", a.Handle, name)
 	}
 	return c.print(uninstallOutput{Agent: a.Handle, Removed: change.Wrote}, "%s\n", text)
 }

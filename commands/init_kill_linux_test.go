@@ -56,9 +56,9 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 					"-e", fmt.Sprintf("inject=%s:signal=SIG%s:when=%d", call, signal, n+1), "--", program}, args...)
 				cmd := exec.Command("strace", traced...)
 				cmd.Stdin = strings.NewReader("hunter2-and-more\n")
-				if said, err := cmd.CombinedOutput(); err != nil {
+				if output, err := cmd.CombinedOutput(); err != nil {
 					ended[signal]++
-				} else if len(said) == 0 {
+				} else if len(output) == 0 {
 					t.Errorf("%s: init says nothing", at)
 				}
 				came := signal
@@ -70,8 +70,8 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 				wantWhole(t, dir, at, came)
 				again := exec.Command(program, args...)
 				again.Stdin = strings.NewReader("hunter2-and-more\n")
-				if said, err := again.CombinedOutput(); err != nil {
-					t.Errorf("%s: the next init: %v: %s", at, err, said)
+				if output, err := again.CombinedOutput(); err != nil {
+					t.Errorf("%s: the next init: %v: %s", at, err, output)
 				}
 				wantWhole(t, dir, at+", again", signal)
 				if _, err := os.Stat(filepath.Join(dir, "conf/agent.toml")); err != nil {
@@ -84,7 +84,7 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 		}
 	}
 	if ended["one INT"] < 1 {
-		t.Error("each INT came twice: the test does not see init clean up")
+		t.Error("each INT arrived twice, so init could not clean up")
 	}
 	for _, signal := range []string{"KILL", "INT"} {
 		if ended[signal] < 5 {

@@ -55,15 +55,15 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 
 // initDialogue is an init that runs in this process, at a pseudo-terminal.
 type initDialogue struct {
-	t         *testing.T
-	dir       string
-	person    *os.File      // the person's end: the keyboard and the screen
-	tty       *os.File      // the end of init
-	questions *bufio.Reader // what init prints to standard error
-	printed   bytes.Buffer  // what it prints to standard output; to be read when it is done
-	said      bytes.Buffer  // what was read of the questions
-	cancel    context.CancelFunc
-	done      chan int // the exit code
+	t          *testing.T
+	dir        string
+	person     *os.File      // the person's end: the keyboard and the screen
+	tty        *os.File      // the end of init
+	questions  *bufio.Reader // what init prints to standard error
+	printed    bytes.Buffer  // what it prints to standard output; to be read when it is done
+	transcript bytes.Buffer  // questions and answers so far
+	cancel     context.CancelFunc
+	done       chan int // the exit code
 }
 
 // startInit starts init with flags. The folder bin in dir is in its PATH.
@@ -175,9 +175,9 @@ func (d *initDialogue) answerUntilPassword() {
 	d.waitForEchoOff()
 }
 
-// TestInitHidesThePassword checks that the terminal does not show the password while
+// TestInitHidesPassword checks that the terminal does not show the password while
 // it is typed, and that only the password file has it.
-func TestInitHidesThePassword(t *testing.T) {
+func TestInitHidesPassword(t *testing.T) {
 	d := startInitOfMail(t)
 	d.answerUntilPassword()
 	go io.Copy(io.Discard, d.questions)
@@ -226,9 +226,9 @@ func TestInitInterrupted(t *testing.T) {
 	}
 }
 
-// TestInitOffersTheBox checks that init asks about the box where one can be made, and
+// TestInitOffersSandbox checks that init asks about the box where one can be made, and
 // that an empty line takes it if the program works there.
-func TestInitOffersTheBox(t *testing.T) {
+func TestInitOffersSandbox(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -246,17 +246,17 @@ func TestInitOffersTheBox(t *testing.T) {
 		dialogue       []exchange
 		want           string
 	}{
-		"claude":                 {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"gemini":                 {"gemini", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"it is not wanted":       {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
-		"another word":           {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
-		"it does not work there": {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
-		"it is missing":          {"claude", "", []exchange{{"claude is not in the agent's PATH", ""}, {"use it anyway? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
-		"it is found":            {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"a box of its own":       {"codex", works, []exchange{{"[none]", "\n"}}, ""},
-		"in spite of its own":    {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
-		"exec, which is not run": {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"api":                    {"api", "", nil, ""},
+		"claude":                  {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"gemini":                  {"gemini", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"declined":                {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
+		"another word":            {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
+		"fails in the sandbox":    {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
+		"program missing":         {"claude", "", []exchange{{"claude is not in the agent's PATH", ""}, {"use it anyway? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
+		"program found":           {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"its own sandbox":         {"codex", works, []exchange{{"[none]", "\n"}}, ""},
+		"despite its own sandbox": {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
+		"exec is not run":         {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
+		"api":                     {"api", "", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -313,9 +313,9 @@ func (d *initDialogue) wantSandbox(want string) {
 	}
 }
 
-// TestInitTriesTheMeshOverNATS asks again for the URL and the key of a mesh over NATS,
+// TestInitTestsNATSMesh asks again for the URL and the key of a mesh over NATS,
 // whose servers know another key.
-func TestInitTriesTheMeshOverNATS(t *testing.T) {
+func TestInitTestsNATSMesh(t *testing.T) {
 	t.Parallel()
 	engine := fleettest.Start(t, "agent")
 	dir, closed := t.TempDir(), mailtest.StartNobody(t)
@@ -347,23 +347,23 @@ func TestInitTriesTheMeshOverNATS(t *testing.T) {
 	if text := readFile(t, d.config()); !strings.Contains(text, `key_file = "~/right"`) || !strings.Contains(text, engine.URL()) {
 		t.Errorf("the key and the url are not in\n%s", text)
 	}
-	if said := d.said.String() + d.printed.String(); strings.Contains(said, right.Seed) || strings.Contains(said, "my-password") || !strings.Contains(said, "\n  agent="+right.Public+"\n") {
-		t.Errorf("it said\n%s", said)
+	if text := d.transcript.String() + d.printed.String(); strings.Contains(text, right.Seed) || strings.Contains(text, "my-password") || !strings.Contains(text, "\n  agent="+right.Public+"\n") {
+		t.Errorf("it said\n%s", text)
 	}
 }
 
-// TestInitMakesAKey checks that a key that is made at a terminal is not tried, and is
+// TestInitCreatesKey checks that a key that is made at a terminal is not tried, and is
 // written with the configuration.
-func TestInitMakesAKey(t *testing.T) {
+func TestInitCreatesKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+mailtest.StartNobody(t))
 	d.types("["+filepath.Join(dir, "agent.nk")+"]", "")
-	if said := d.ends(exitDone); strings.Contains(said, "trying nats") {
-		t.Errorf("it said %s", said)
+	if text := d.ends(exitDone); strings.Contains(text, "trying nats") {
+		t.Errorf("it said %s", text)
 	}
 	seed := strings.TrimSpace(readFile(t, filepath.Join(dir, "agent.nk")))
-	if said := d.said.String() + d.printed.String(); !strings.HasPrefix(seed, "SU") || strings.Contains(said, seed) {
-		t.Errorf("the key is %q, and it said\n%s", seed, said)
+	if text := d.transcript.String() + d.printed.String(); !strings.HasPrefix(seed, "SU") || strings.Contains(text, seed) {
+		t.Errorf("the key is %q, and it said\n%s", seed, text)
 	}
 }

@@ -49,15 +49,15 @@ func startInitOnline(t *testing.T, dir string, flags ...string) *initDialogue {
 func (d *initDialogue) says(texts ...string) {
 	d.t.Helper()
 	for _, text := range texts {
-		var said strings.Builder
-		for !strings.HasSuffix(said.String(), text) {
+		var output strings.Builder
+		for !strings.HasSuffix(output.String(), text) {
 			b, err := d.questions.ReadByte()
 			if err != nil {
-				d.t.Fatalf("instead of %q: %q, %v", text, said.String(), err)
+				d.t.Fatalf("instead of %q: %q, %v", text, output.String(), err)
 			}
-			said.WriteByte(b)
+			output.WriteByte(b)
 		}
-		d.said.WriteString(said.String())
+		d.transcript.WriteString(output.String())
 	}
 }
 
@@ -71,30 +71,30 @@ func (d *initDialogue) types(question, answer string) {
 	if _, err := io.WriteString(d.person, answer+"\n"); err != nil {
 		d.t.Fatal(err)
 	}
-	d.said.WriteString("\n") // which the terminal shows
+	d.transcript.WriteString("\n") // which the terminal shows
 }
 
 // ends waits until init ends, and returns all that it said since the last answer.
 func (d *initDialogue) ends(code int) string {
 	d.t.Helper()
 	rest, _ := io.ReadAll(d.questions)
-	d.said.Write(rest)
+	d.transcript.Write(rest)
 	if got := <-d.done; got != code {
-		d.t.Fatalf("init exits %d, want %d: %s\n%s", got, code, d.said.String(), d.printed.String())
+		d.t.Fatalf("init exits %d, want %d: %s\n%s", got, code, d.transcript.String(), d.printed.String())
 	}
-	for line := range strings.Lines(d.said.String()) {
+	for line := range strings.Lines(d.transcript.String()) {
 		if again := mailtest.Repeated(line); again != "" {
-			d.t.Errorf("%q is there twice in %q", again, line)
+			d.t.Errorf("%q is repeated in %q", again, line)
 		}
 	}
 	return string(rest)
 }
 
 const (
-	keep     = "use it anyway? [y/N]"
-	shown    = "(not shown; leave empty to add it later)"
-	again    = "again (not shown; leave empty to change the username)"
-	newShown = "(not shown; leave empty to keep the old one)"
+	keep            = "use it anyway? [y/N]"
+	passwordNote    = "(not shown; leave empty to add it later)"
+	again           = "again (not shown; leave empty to change the username)"
+	newPasswordNote = "(not shown; leave empty to keep the old one)"
 )
 
 // mailHosts are a real Dovecot and an SMTP server that have one user with one password.
@@ -118,9 +118,9 @@ func startMailHosts(t *testing.T) mailHosts {
 	return h
 }
 
-// TestInitTriesEachAnswer types wrong hosts, ports, names and passwords at init, which
+// TestInitTestsEachAnswer types wrong hosts, ports, names and passwords at init, which
 // tries each and asks again. In the end the agent works.
-func TestInitTriesEachAnswer(t *testing.T) {
+func TestInitTestsEachAnswer(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--ca-file", h.bundle)
 	d.types("the one you write from", "operator@example.com")
@@ -150,7 +150,7 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.types(keep, "n")
 	d.types("the SMTP server", h.smtp.SMTPTLS)
 
-	d.types("the password for agent@example.org "+shown, "let-me-in-please")
+	d.types("the password for agent@example.org "+passwordNote, "let-me-in-please")
 	d.says("trying to log in to "+h.imap.IMAPTLS+" as agent@example.org …\n", "  the server refused the login: NO [AUTHENTICATIONFAILED]", "hint: some servers expect a username")
 	d.types(keep, "")
 	d.types("the password for agent@example.org "+again, "let-me-in-2")
@@ -160,14 +160,14 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	d.types("the username on the server [agent@example.org]", "let-me-in-2") // not a name; it goes nowhere
 	d.says("that is the password you just typed")
 	d.types("the username on the server [agent@example.org]", h.imap.Username)
-	d.types("the password for "+h.imap.Username+" "+shown, "let-me-in-please")
+	d.types("the password for "+h.imap.Username+" "+passwordNote, "let-me-in-please")
 	d.says("the server refused the login")
 	d.types(keep, "")
 	d.types("the password for "+h.imap.Username+" "+again, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
 	for _, secret := range []string{"let-me-in", h.imap.Password} {
-		if strings.Contains(d.said.String()+d.printed.String(), secret) {
+		if strings.Contains(d.transcript.String()+d.printed.String(), secret) {
 			t.Errorf("init printed %s", secret)
 		}
 	}
@@ -183,9 +183,9 @@ func TestInitTriesEachAnswer(t *testing.T) {
 	}
 }
 
-// TestInitKeepsWhatDoesNotWork keeps servers that are not known to work: one whose
+// TestInitKeepsFailingSettings keeps servers that are not known to work: one whose
 // certificate nobody vouches for, one that hangs, and no mesh.
-func TestInitKeepsWhatDoesNotWork(t *testing.T) {
+func TestInitKeepsFailingSettings(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInitOnline(t, t.TempDir(), "--runner", "none", "--operator", "operator@example.com", "--address", "agent@example.org",
 		"--handle", "agent", "--imap-host", h.imap.IMAPTLS, "--mesh-url", "http://"+h.closed)
@@ -194,7 +194,7 @@ func TestInitKeepsWhatDoesNotWork(t *testing.T) {
 	d.types("the SMTP server", h.closed)
 	d.says("connect: connection refused")
 	d.types(keep, "y")
-	d.types(shown, "hunter2-and-more")
+	d.types(passwordNote, "hunter2-and-more")
 	d.says("unknown authority")
 	d.types(keep, "Y")
 	d.says("trying http://"+h.closed+" …\n", "connection refused", "mesh serve` starts one")
@@ -205,8 +205,8 @@ func TestInitKeepsWhatDoesNotWork(t *testing.T) {
 	}
 }
 
-// TestInitTriesTheMesh asks again for the token and the URL of a mesh.
-func TestInitTriesTheMesh(t *testing.T) {
+// TestInitTestsMesh asks again for the token and the URL of a mesh.
+func TestInitTestsMesh(t *testing.T) {
 	server := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: map[string]string{"agent": "right-token-0123"}}))
 	defer server.Close()
 	dir := t.TempDir()
@@ -227,8 +227,8 @@ func TestInitTriesTheMesh(t *testing.T) {
 	}
 }
 
-// TestInitLooksForTheProgram names programs that cannot run.
-func TestInitLooksForTheProgram(t *testing.T) {
+// TestInitFindsProgram names programs that cannot run.
+func TestInitFindsProgram(t *testing.T) {
 	dir := t.TempDir()
 	for file, mode := range map[string]os.FileMode{"plain": 0o600, "runs": 0o700, "bin/gemini": 0o700} {
 		if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o700); err != nil {
@@ -259,9 +259,9 @@ func TestInitLooksForTheProgram(t *testing.T) {
 	}
 }
 
-// TestInitTakesANewPassword replaces the password of an agent that exists, only once the
+// TestInitReplacesPassword replaces the password of an agent that exists, only once the
 // new one works.
-func TestInitTakesANewPassword(t *testing.T) {
+func TestInitReplacesPassword(t *testing.T) {
 	h := startMailHosts(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "agent.password")
@@ -285,13 +285,13 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// A wrong one does not replace it, and neither does an empty one.
 	d = startInitExisting(t, dir, "--password")
-	d.types("the new password for "+h.imap.Username+" "+newShown, "wrong-password-0123")
+	d.types("the new password for "+h.imap.Username+" "+newPasswordNote, "wrong-password-0123")
 	d.says("the server refused the login: NO")
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q before it worked", got)
 	}
 	d.types("replace the old password anyway? [y/N]", "")
-	d.types(newShown, "")
+	d.types(newPasswordNote, "")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "old-password-0123\n" {
 		t.Errorf("the password became %q", got)
@@ -303,7 +303,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 	}
 	d = startInitExisting(t, dir)
 	d.types("set a new password for agent@example.org? [y/N]", "y")
-	d.types(newShown, h.imap.Password)
+	d.types(newPasswordNote, h.imap.Password)
 	d.says("to log in to "+h.imap.IMAPTLS, "to log in to "+h.smtp.SMTPTLS)
 	d.ends(exitDone)
 	info, err := os.Stat(file)
@@ -316,7 +316,7 @@ func TestInitTakesANewPassword(t *testing.T) {
 
 	// It is only kept untried if the person says so.
 	d = startInitExisting(t, dir, "--password")
-	d.types(newShown, "future-password-0123")
+	d.types(newPasswordNote, "future-password-0123")
 	d.types("replace the old password anyway? [y/N]", "y")
 	d.ends(exitDone)
 	if got := readFile(t, file); got != "future-password-0123\n" {
@@ -338,8 +338,8 @@ func startInitExisting(t *testing.T, dir string, flags ...string) *initDialogue 
 	return d
 }
 
-// TestInitPasswordOfAScript takes the new password from standard input.
-func TestInitPasswordOfAScript(t *testing.T) {
+// TestInitPasswordFromStdin takes the new password from standard input.
+func TestInitPasswordFromStdin(t *testing.T) {
 	h := startMailHosts(t)
 	for name, c := range map[string]struct {
 		secret, password string
@@ -356,8 +356,8 @@ func TestInitPasswordOfAScript(t *testing.T) {
 		"a command":        {"password_command = [\"pass\", \"x\"]", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "the password comes from pass"},
 		"the environment":  {"password_env = \"PW\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "comes from the environment variable PW"},
 		"a refresh token":  {"auth = \"xoauth2\"\n[mail.imap.oauth2]\nprovider = \"google\"\nclient_id = \"1\"\nrefresh_token_file = \"r\"", "x", []string{"--password", "--password-stdin"}, exitUsage, "old\n", "run `agentstateloop login`"},
-		"another agent":    {"password_file = \"p\"", "x", []string{"--password", "--password-stdin", "--handle", "other"}, exitUsage, "old\n", "is the file of @agent"},
-		"other flags, too": {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin", "--operator", "o@example.com", "--no-network"}, exitDone, "old\n", "flags that describe the agent were ignored"},
+		"another agent":    {"password_file = \"p\"", "x", []string{"--password", "--password-stdin", "--handle", "other"}, exitUsage, "old\n", "belongs to @agent"},
+		"other flags, too": {"password_file = \"p\"", h.imap.Password, []string{"--password-stdin", "--operator", "o@example.com", "--no-network"}, exitDone, "old\n", "flags for settings were ignored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

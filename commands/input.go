@@ -28,7 +28,7 @@ func (c *call) text(arg string) (string, error) {
 		return "", fmt.Errorf("read message: %w", err)
 	}
 	if len(data) > maxText {
-		return "", fmt.Errorf("read message: over %d bytes", maxText)
+		return "", fmt.Errorf("read message: exceeds %d bytes", maxText)
 	}
 	return string(data), nil
 }
@@ -74,7 +74,7 @@ func (c *call) handleAndText() (to, text string, err error) {
 func parseHandle(text string) (string, error) {
 	handle := strings.TrimPrefix(text, "@")
 	if !state.ValidHandle(handle) {
-		return "", terminal.Usagef("a handle has a-z, 0-9 and -, at most 32, with or without the @", "%q is not a valid handle", text)
+		return "", terminal.Usagef("use a-z, 0-9 and -, at most 32 characters, with or without the @", "%q is not a valid handle", text)
 	}
 	return handle, nil
 }
@@ -85,23 +85,23 @@ func userName() string {
 	return cmp.Or(u.Name, "operator")
 }
 
-// askedForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? after the name or the type marks an
+// requestedFieldForm is NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION. A ? after the name or the type marks an
 // optional field, a ! a required one.
-var askedForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
+var requestedFieldForm = lazy.NewRegexp(`(?s)^([^:=?!]+)([?!]?)(?::([^:=?!]*)([?!]?))?(?:=(.*))?$`)
 
-// askedFields parses the result fields that --field asks for.
-func askedFields(given []string) (mesh.ResultFields, error) {
+// requestedFields parses the result fields that --field asks for.
+func requestedFields(given []string) (mesh.ResultFields, error) {
 	var fields mesh.ResultFields
 	for _, word := range given {
 		if strings.HasPrefix(strings.TrimSpace(word), "{") {
 			var list mesh.ResultFields
-			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || misspelt(word) {
-				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not an object of JSON that describes a field", word)
+			if err := json.Unmarshal([]byte("["+word+"]"), &list); err != nil || len(list) != 1 || hasUnknownMember(word) {
+				return nil, terminal.Usagef(`for example --field '{"name": "tests", "type": "integer", "required": true}'`, "--field %q is not a JSON object that describes a field", word)
 			}
 			fields = append(fields, list[0])
 			continue
 		}
-		parts := askedForm.Get().FindStringSubmatch(word)
+		parts := requestedFieldForm.Get().FindStringSubmatch(word)
 		if parts == nil {
 			return nil, terminal.Usagef("for example --field 'tests?:integer=how many passed'", "--field %q is not NAME, NAME:TYPE or NAME:TYPE=DESCRIPTION", word)
 		}
@@ -115,16 +115,16 @@ func askedFields(given []string) (mesh.ResultFields, error) {
 	return fields, nil
 }
 
-// misspelt reports whether an object that describes a field has an unknown member: "requierd"
+// hasUnknownMember reports whether an object that describes a field has an unknown member: "requierd"
 // would silently make a field optional.
-func misspelt(object string) bool {
+func hasUnknownMember(object string) bool {
 	dec := json.NewDecoder(strings.NewReader(object))
 	dec.DisallowUnknownFields()
 	return dec.Decode(new(state.ResultField)) != nil
 }
 
-// givenFields parses the results of --field: NAME=VALUE, or NAME:=JSON.
-func givenFields(given []string) ([]cycle.Field, error) {
+// submittedFields parses the results of --field: NAME=VALUE, or NAME:=JSON.
+func submittedFields(given []string) ([]cycle.Field, error) {
 	var fields []cycle.Field
 	for _, word := range given {
 		name, value, ok := strings.Cut(word, "=")
@@ -134,7 +134,7 @@ func givenFields(given []string) ([]cycle.Field, error) {
 		f := cycle.Field{Name: name, Text: value}
 		if bare, isJSON := strings.CutSuffix(name, ":"); isJSON {
 			if !json.Valid([]byte(value)) {
-				return nil, terminal.Usagef("for example --field tests:=412", "--field %q: what follows := is not valid JSON", word)
+				return nil, terminal.Usagef("for example --field tests:=412", "--field %q: the value after := is not valid JSON", word)
 			}
 			f = cycle.Field{Name: bare, Value: json.RawMessage(value)}
 		}

@@ -142,7 +142,7 @@ func (t relayedTurn) handle() string { return t.agent }
 // submit copies the files itself, for the same reason as outgoing.
 func (t relayedTurn) submit(ctx context.Context, sub cycle.Submission) error {
 	if !filepath.IsAbs(t.output) {
-		return errors.New("the output box is unknown: $AGENTSTATELOOP_OUTPUT is missing")
+		return errors.New("unknown output folder: $AGENTSTATELOOP_OUTPUT is missing")
 	}
 	if err := sub.CopyFiles(t.output); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (t relayedTurn) copyOut(list []string) (names []string, remove func(), err 
 		return nil, func() {}, nil
 	}
 	if !filepath.IsAbs(t.outgoing) {
-		return nil, nil, errors.New("the folder for outgoing files is unknown: $AGENTSTATELOOP_OUTGOING is missing")
+		return nil, nil, errors.New("unknown folder for outgoing files: $AGENTSTATELOOP_OUTGOING is missing")
 	}
 	opened, closeAll, err := files.Open(list)
 	if err != nil {

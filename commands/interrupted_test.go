@@ -17,9 +17,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestTermIsNoFault ends polls and listeners by TERM while something that they need
+// TestTermCausesNoFailure ends polls and listeners by TERM while something that they need
 // hangs. Nothing may count as failed.
-func TestTermIsNoFault(t *testing.T) {
+func TestTermCausesNoFailure(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	for _, what := range []string{"the mailbox", "the submission server", "the secret", "crontab"} {
@@ -28,8 +28,8 @@ func TestTermIsNoFault(t *testing.T) {
 				t.Parallel()
 				hung := newHungAgent(t, what)
 				cmd := exec.Command(program, append([]string{"--config", filepath.Join(hung.dir, "agent.toml")}, strings.Fields(command)...)...)
-				var said strings.Builder
-				cmd.Stdout, cmd.Stderr = &said, &said
+				var output strings.Builder
+				cmd.Stdout, cmd.Stderr = &output, &output
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
@@ -40,12 +40,12 @@ func TestTermIsNoFault(t *testing.T) {
 				_ = cmd.Wait()
 				code := cmd.ProcessState.ExitCode()
 				switch {
-				case command == "listen" && (code != exitDone || strings.Contains(said.String(), "poll:")):
-					t.Errorf("exit %d: %s", code, &said)
-				case command == "poll" && (code != exitError || !strings.Contains(said.String(), "interrupted")):
-					t.Errorf("exit %d: %s", code, &said)
-				case command == "poll --quiet" && (code != exitError || said.Len() > 0):
-					t.Errorf("exit %d: %s", code, &said)
+				case command == "listen" && (code != exitDone || strings.Contains(output.String(), "poll:")):
+					t.Errorf("exit %d: %s", code, &output)
+				case command == "poll" && (code != exitError || !strings.Contains(output.String(), "interrupted")):
+					t.Errorf("exit %d: %s", code, &output)
+				case command == "poll --quiet" && (code != exitError || output.Len() > 0):
+					t.Errorf("exit %d: %s", code, &output)
 				}
 				s, err := (&store.Store{Dir: filepath.Join(hung.dir, "state"), Agent: "goulard3120"}).Read()
 				if err != nil {

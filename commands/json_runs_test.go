@@ -276,9 +276,9 @@ func (s *scriptsRun) all(pattern string) bool {
 	})
 }
 
-// TestEachCommandHasASchema checks that docs/json has a schema for each command, and
+// TestEveryCommandHasSchema checks that docs/json has a schema for each command, and
 // none for what is not one.
-func TestEachCommandHasASchema(t *testing.T) {
+func TestEveryCommandHasSchema(t *testing.T) {
 	commands := leaves(testProgram().app().Commands, nil)
 	described := map[string]bool{"": true}
 	for _, s := range readSchemas(t).all {

@@ -279,7 +279,7 @@ func nextOrdered(dec *json.Decoder) (any, error) {
 				return nil, err
 			}
 			if _, twice := o.values[key.(string)]; twice {
-				return nil, fmt.Errorf("the key %q stands twice", key)
+				return nil, fmt.Errorf("duplicate key %q", key)
 			}
 			value, err := nextOrdered(dec)
 			if err != nil {

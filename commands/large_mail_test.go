@@ -12,15 +12,15 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// slowBox is an agent whose mailbox, in Dovecot, lies behind a slow line.
-type slowBox struct {
+// slowMailbox is an agent whose mailbox, in Dovecot, lies behind a slow line.
+type slowMailbox struct {
 	*attackedAgent
 	line *mailtest.SlowLine
 }
 
-// newSlowBox makes an agent that has polled once. The line carries rate bytes a
+// newSlowMailbox makes an agent that has polled once. The line carries rate bytes a
 // second; more is added to its configuration.
-func newSlowBox(t *testing.T, rate int, more string) *slowBox {
+func newSlowMailbox(t *testing.T, rate int, more string) *slowMailbox {
 	t.Helper()
 	d := mailtest.StartDovecot(t)
 	w := newAttackedAgent(t, buildProgram(t, t.TempDir()))
@@ -29,11 +29,11 @@ func newSlowBox(t *testing.T, rate int, more string) *slowBox {
 	w.deliver = func(raw []byte) error { return d.Append(raw, false) }
 	w.configure(believed + more)
 	w.poll()
-	return &slowBox{w, line}
+	return &slowMailbox{w, line}
 }
 
 // receive delivers a mail of the operator with an attachment of about size bytes.
-func (b *slowBox) receive(text string, size int) {
+func (b *slowMailbox) receive(text string, size int) {
 	b.t.Helper()
 	raw := rawMail("From: operator@example.com\nContent-Type: multipart/mixed; boundary=b\n",
 		"--b\n\n"+text+"\n--b\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n")
@@ -45,7 +45,7 @@ func (b *slowBox) receive(text string, size int) {
 }
 
 // start starts a poll.
-func (b *slowBox) start() *exec.Cmd {
+func (b *slowMailbox) start() *exec.Cmd {
 	b.t.Helper()
 	cmd := exec.Command(b.program, "--config", filepath.Join(b.dir, "agent.toml"), "poll", "--quiet")
 	cmd.Stderr = os.Stderr
@@ -57,7 +57,7 @@ func (b *slowBox) start() *exec.Cmd {
 }
 
 // answers returns how many answers with this text have left.
-func (b *slowBox) answers(text string) (n int) {
+func (b *slowMailbox) answers(text string) (n int) {
 	for _, m := range b.servers.Sent() {
 		if bytes.Contains(m.Raw, []byte("Message-ID: <reply.")) && bytes.Contains(m.Raw, []byte(text)) {
 			n++
@@ -67,7 +67,7 @@ func (b *slowBox) answers(text string) (n int) {
 }
 
 // runs returns how many turns were run.
-func (b *slowBox) runs() int {
+func (b *slowMailbox) runs() int {
 	data, _ := os.ReadFile(filepath.Join(b.dir, "runs")) // it is missing before the first
 	return strings.Count(string(data), "run")
 }
@@ -75,9 +75,9 @@ func (b *slowBox) runs() int {
 // A mail that takes two network_timeouts on its line comes in, with one turn,
 // though the first process that fetched it was killed in the middle. A small mail
 // behind it has its answer before. A nudge in place of a poll does the same.
-func TestLargeMailOverASlowLine(t *testing.T) {
+func TestLargeMailSlowConnection(t *testing.T) {
 	t.Parallel()
-	b := newSlowBox(t, 400_000, "[timing]\nnetwork_timeout = \"4s\"\n")
+	b := newSlowMailbox(t, 400_000, "[timing]\nnetwork_timeout = \"4s\"\n")
 	const size = 1_200_000
 	b.receive("the large one", size)
 	first := b.start()
@@ -87,7 +87,7 @@ func TestLargeMailOverASlowLine(t *testing.T) {
 	if small, large := b.answers("the small one"), b.answers("the large one"); small != 1 || large != 0 {
 		t.Errorf("%d answers to the small mail, %d to the large one", small, large)
 	}
-	if list := string(b.run("inbox", "list")); !strings.Contains(list, "large, is being fetched") {
+	if list := string(b.run("inbox", "list")); !strings.Contains(list, "large, being fetched") {
 		t.Errorf("inbox list: %q", list)
 	}
 	first.Process.Kill()
@@ -111,7 +111,7 @@ func TestLargeMailFigures(t *testing.T) {
 	if soakFor(t) == 0 {
 		t.Skip("takes five minutes: set " + soakVariable)
 	}
-	b := newSlowBox(t, 100_000, "")
+	b := newSlowMailbox(t, 100_000, "")
 	const size = 25_000_000
 	b.receive("the large one", size)
 	began := time.Now()

@@ -88,11 +88,11 @@ func TestLimits(t *testing.T) {
 		// What is shown.
 		{Const: "maxShownFiles", Max: 50, Within: func(t *testing.T, n int64) bool {
 			var out bytes.Buffer
-			printCame(&terminal.Output{Stdout: &out}, "last", files.Attachments{Files: make([]files.ReceivedFile, n)})
+			printAttached(&terminal.Output{Stdout: &out}, "last", files.Attachments{Files: make([]files.ReceivedFile, n)})
 			return !strings.Contains(out.String(), "more\n")
 		}},
-		{Const: "defaultFound", Max: 5, Within: func(t *testing.T, n int64) bool {
-			return n <= int64(new(historyOptions).mostFound(&call{line: cli.NewContext(new(cli.App), nil, nil)}))
+		{Const: "defaultResults", Max: 5, Within: func(t *testing.T, n int64) bool {
+			return n <= int64(new(historyOptions).maxResults(&call{line: cli.NewContext(new(cli.App), nil, nil)}))
 		}},
 
 		// How long a command waits.
@@ -102,14 +102,14 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("nudgeTimeout", 5*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
 			return d <= usualTime(t, nudgeCommand(&program{loader: new(config.Loader)}), "timeout")
 		}),
-		limittest.Duration("sayAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
+		limittest.Duration("reasonAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
 			synctest.Test(t, func(t *testing.T) {
 				p := testProgram()
 				p.out.Stderr = io.Discard
-				why := whyWaits{call: &call{program: p}}
-				why.tell(view.Waiting{Why: view.WaitHalted})
+				why := waitReporter{call: &call{program: p}}
+				why.show(view.Waiting{Why: view.WaitHalted})
 				time.Sleep(d)
-				why.tell(view.Waiting{Why: view.WaitHalted})
+				why.show(view.Waiting{Why: view.WaitHalted})
 				silent = !why.printed
 			})
 			return silent
@@ -120,7 +120,7 @@ func TestLimits(t *testing.T) {
 				defer listener.Close()
 				begin := time.Now()
 				if _, err := awaitConsent(t.Context(), nil, mail.OAuth{}, oauth2.Config{}, "", listener, func(string, string) error { return nil }); err == nil {
-					t.Error("nobody consented")
+					t.Error("no consent")
 				}
 				waits = d <= time.Since(begin)
 			})

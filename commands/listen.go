@@ -31,30 +31,33 @@ func listenCommand(p *program) *cli.Command {
 	var o listenOptions
 	return &cli.Command{
 		Name:      "listen",
-		Usage:     "run a small daemon that wakes agents at once",
+		Usage:     "run a small daemon that wakes agents immediately",
 		ArgsUsage: "[FILE|DIR...]",
 		Description: `Polls within a second of new mail (IMAP IDLE), a message or nudge on the mesh, a
 file in nudges/, a line in the pipe, or a call of the webhook. Serves your
-agent, or those whose configurations are named or lie in folders that are named.
-A configuration that is changed, added or removed counts within ten seconds.
-Cron stays on: if the daemon dies, nothing is lost. Ends with TERM or INT.
+agent, or the agents of the given configurations and folders. Notices an added,
+changed or removed configuration within ten seconds. Leave cron on: if the
+daemon dies, nothing is lost. Ends on SIGTERM or SIGINT.
 
-The webhook takes POST /nudge, POST /message and POST /report/ID at --addr, with
-the header "Authorization: Bearer TOKEN"; /nudge/HANDLE and so on with several
-agents. A message is {"from": "ci", "text": "the build is red"}; its answer is
-mailed to the operator. A report does what report does. GET /events, with the
-same header, streams what events --follow shows. The pipe takes a line for each
-nudge; with several agents the line begins with the handle. A writer waits while
-nobody reads, and lines that were not read are lost if the daemon dies.
+The webhook accepts POST /nudge, POST /message and POST /report/ID at --addr,
+with the header "Authorization: Bearer TOKEN". With several agents the handle is
+part of the path, as in /nudge/HANDLE. A message is {"from": "ci", "text": "the
+build is red"}; its answer is mailed to the operator. A report has the same
+effect as the command report. GET /events, with the same header, streams the
+events that events --follow shows.
 
-Example:
+Each line in the pipe is a nudge; with several agents it begins with the handle.
+A writer blocks while nothing reads the pipe, and unread lines are lost if the
+daemon dies.
+
+Examples:
   agentstateloop listen --addr 127.0.0.1:8802 --token-file ~/.hook-token
   agentstateloop listen --print-unit \
     > ~/.config/systemd/user/agentstateloop.service`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "the webhook's loopback `ADDRESS`", Destination: &o.addr},
-			textFlag(&o.tokenFile, "token-file", "`FILE` (0600) with the webhook's token (default: no webhook)"),
-			textFlag(&o.pipe, "pipe", "make a named pipe at `PATH`"),
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS`: loopback address of the webhook", Destination: &o.addr},
+			textFlag(&o.tokenFile, "token-file", "`FILE`: file (0600) with the webhook's token (default: no webhook)"),
+			textFlag(&o.pipe, "pipe", "create a named pipe at `PATH`"),
 			switchFlag(&o.printUnit, "print-unit", "print a systemd user unit with these arguments"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
@@ -111,7 +114,7 @@ func (o *listenOptions) run(c *call) error {
 	go c.loader.Secrets.Guarded(func() { freeMemory(c.ctx) })()
 	err = l.Run(c.ctx)
 	if errors.Is(err, listen.ErrRunning) {
-		return terminal.WithHint(err, "one listener for an agent is enough, and that one goes on")
+		return terminal.WithHint(err, "one listener per agent is enough, and the other one keeps running")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
 }
@@ -155,7 +158,7 @@ func announceListener(c *call, agents []*cycle.Agent, url string) {
 
 // tokenHint explains how to make a file with a new token.
 func tokenHint(file string) string {
-	return fmt.Sprintf("make a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
+	return fmt.Sprintf("create a new one: (umask 077; head -c 18 /dev/urandom | base64 > %s)", file)
 }
 
 // paths returns the absolute paths of the files and folders on the command line, or else that of
@@ -277,7 +280,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 			err = r.checkHandle(file, a.Handle)
 		}
 		if err != nil {
-			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent goes on as it was", false: "left out"}[old.agent != nil])
+			r.out.Warn("%v; %s", err, map[bool]string{true: "its agent keeps its settings", false: "skipped"}[old.agent != nil])
 			r.files[file] = entry{text, old.agent}
 			continue
 		}
@@ -290,7 +293,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 		}
 	}
 	if changed {
-		r.out.Printf("listening for %s, as configured now\n", terminal.Count(len(agents), "agent"))
+		r.out.Printf("listening for %s, with the new configuration\n", terminal.Count(len(agents), "agent"))
 	}
 	return agents, changed
 }
@@ -299,7 +302,7 @@ func (r *roster) reload() (agents []*cycle.Agent, changed bool) {
 func (r *roster) checkHandle(file, handle string) error {
 	for other, e := range r.files {
 		if other != file && e.agent != nil && e.agent.Handle == handle {
-			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is in " + other + " already"}
+			return &config.Error{Path: file, Key: "agent.handle", Text: "@" + handle + " is already the handle in " + other}
 		}
 	}
 	return nil

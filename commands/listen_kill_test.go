@@ -37,19 +37,19 @@ func TestKilledListeners(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	said, err := os.Create(filepath.Join(dir, "said")) // what the listeners write to stderr
+	stderr, err := os.Create(filepath.Join(dir, "stderr")) // what the listeners write to stderr
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
+	defer stderr.Close()
 	t.Cleanup(func() {
-		if text, err := os.ReadFile(said.Name()); t.Failed() && err == nil {
+		if text, err := os.ReadFile(stderr.Name()); t.Failed() && err == nil {
 			t.Logf("the listeners said:\n%s", text)
 		}
 	})
 	listen := func() (*exec.Cmd, string) {
 		cmd := exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "listen", "--token-file", filepath.Join(dir, "hook"))
-		cmd.Stderr = said
+		cmd.Stderr = stderr
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

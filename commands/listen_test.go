@@ -113,8 +113,8 @@ func TestRoster(t *testing.T) {
 	for _, a := range first {
 		last[a.Handle] = a
 	}
-	// looks compares the agents with want; those marked * must be newly loaded.
-	looks := func(what, want, told string) {
+	// check compares the agents with want; those marked * must be newly loaded.
+	check := func(what, want, warning string) {
 		t.Helper()
 		errs.Reset()
 		agents, changed := r.reload()
@@ -132,31 +132,31 @@ func TestRoster(t *testing.T) {
 		if text := strings.Join(got, " "); text != want || changed != (strings.Contains(want, "*") || len(now) != len(last)) {
 			t.Errorf("%s: %s (changed: %v), want %s", what, text, changed, want)
 		}
-		if !strings.Contains(errs.String(), told) || told == "" && errs.Len() > 0 {
-			t.Errorf("%s: told %q, want %q", what, errs.String(), told)
+		if !strings.Contains(errs.String(), warning) || warning == "" && errs.Len() > 0 {
+			t.Errorf("%s: warning %q, want %q", what, errs.String(), warning)
 		}
 		last = maps.Clone(now)
 	}
-	looks("nothing", "a b one", "")
+	check("nothing", "a b one", "")
 	write(in("c"), agent("c"))
-	looks("a new one", "a b c* one", "")
+	check("a new one", "a b c* one", "")
 	write(in("b"), agent("b")+"# changed\n")
-	looks("a changed one", "a b* c one", "")
+	check("a changed one", "a b* c one", "")
 	write(in("b"), "handel = 1")
-	looks("one that is wrong", "a b c one", "unknown key outside any section; its agent goes on as it was")
-	looks("told once", "a b c one", "")
+	check("one that is wrong", "a b c one", "unknown key outside any section; its agent keeps its settings")
+	check("told once", "a b c one", "")
 	write(in("d"), agent("a"))
-	looks("a handle twice", "a b c one", "@a is in "+in("a")+" already; left out")
+	check("a handle twice", "a b c one", "@a is already the handle in "+in("a")+"; skipped")
 	write(in("c"), agent("e"))
-	looks("another handle", "a b e* one", "")
+	check("another handle", "a b e* one", "")
 	for _, file := range []string{in("a"), one} {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
 	}
-	looks("one gone, its handle free, and one that was named gone", "a* b e one", "")
+	check("one removed, its handle free, and a named one removed", "a* b e one", "")
 	write(one, agent("one"))
-	looks("as it was", "a b e one", "")
+	check("as it was", "a b e one", "")
 }
 
 func TestListenLoopback(t *testing.T) {

@@ -33,19 +33,20 @@ func loginCommand(p *program) *cli.Command {
 	var o loginOptions
 	return &cli.Command{
 		Name:      "login",
-		Usage:     "get the refresh token for a mailbox with OAuth2",
+		Usage:     "get an OAuth2 refresh token for a mailbox",
 		ArgsUsage: "[imap|smtp]",
 		Description: `For a mailbox with [mail.imap.oauth2]. Prints a URL. Open it in a browser, log
-in as the agent's mailbox and allow the access. The browser then comes back to
-this program, which writes the refresh token to refresh_token_file (0600).
+in as the agent's mailbox and allow access. The provider then redirects the
+browser to this program, which writes the refresh token to refresh_token_file
+(0600).
 
-If the browser is on another machine, give --addr and forward its port:
+If the browser runs on another machine, set --addr and forward its port:
   ssh -L 8803:127.0.0.1:8803 thismachine
 
 Example:
   agentstateloop login --addr 127.0.0.1:8803`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS` the browser comes back to", Destination: &o.addr},
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS`: loopback address for the redirect", Destination: &o.addr},
 		},
 		Action: p.action(0, 1, o.run),
 	}
@@ -65,14 +66,14 @@ func (o *loginOptions) run(c *call) error {
 		s = conf.SMTP()
 	}
 	if !s.OAuth2.IsSet() {
-		return conf.At(strings.Split(section, "."), "agent.toml.example shows it; a mailbox with a password needs no login: `"+name+" init --password` takes a new one", "is missing")
+		return conf.At(strings.Split(section, "."), "see agent.toml.example; a mailbox with a password needs no login: `"+name+" init --password` replaces the password", "is missing")
 	}
 	known, err := conf.Provider(section, s.OAuth2)
 	if err != nil {
 		return err
 	}
 	if known.Endpoint.AuthURL == "" {
-		return conf.Wrong(section+".auth_url", "is missing: the URL at which the provider asks a person for consent")
+		return conf.Wrong(section+".auth_url", "is missing: the URL where the provider asks for consent")
 	}
 	auth, err := c.loader.OAuth(conf, section, s.OAuth2)
 	if err != nil {
@@ -149,14 +150,14 @@ func consentHandler(mark string, back chan<- consent) http.HandlerFunc {
 		q := r.URL.Query()
 		a := consent{code: q.Get("code"), refused: strings.TrimSpace(q.Get("error") + " " + q.Get("error_description"))}
 		if r.URL.Path != "/" || q.Get("state") != mark || a == (consent{}) {
-			http.Error(w, "this is not the answer that agentstateloop waits for", http.StatusNotFound)
+			http.Error(w, "this is not the answer that agentstateloop expects", http.StatusNotFound)
 			return
 		}
 		select {
 		case back <- a:
 			fmt.Fprintln(w, "Go back to the terminal. You can close this page.")
 		default:
-			http.Error(w, "an answer has come already", http.StatusConflict)
+			http.Error(w, "the answer was already received", http.StatusConflict)
 		}
 	}
 }
@@ -191,6 +192,6 @@ func (c *call) askConsent(url, user string) error {
 	if c.json {
 		return c.out.JSONLine(loginOutput{Step: "open", URL: &url, User: &user})
 	}
-	c.out.Printf("open this URL, log in as %s and allow the access:\n\n  %s\n\n", plain.Line(user), url)
+	c.out.Printf("open this URL, log in as %s and allow access:\n\n  %s\n\n", plain.Line(user), url)
 	return nil
 }

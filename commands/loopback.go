@@ -30,11 +30,11 @@ const (
 func listenLoopback(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || !config.Loopback(host) {
-		return nil, terminal.Usagef("use HOST:PORT, such as 127.0.0.1:8801", "--addr %q is not a loopback address", addr)
+		return nil, terminal.Usagef("use an address such as 127.0.0.1:8801", "--addr %q is not a loopback address", addr)
 	}
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, terminal.WithHint(err, "stop the program that uses this port, perhaps another mesh or listener, or give another --addr")
+		return nil, terminal.WithHint(err, "stop the program that uses this port, perhaps another mesh or listener, or use another --addr")
 	}
 	if err != nil {
 		return nil, err

@@ -40,7 +40,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	for range 3 {
 		s.runExpecting(exitSource, "alpha", "poll", "--quiet")
 	}
-	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap fails: 3 polls in a row since") || !strings.Contains(got, "; you were informed") {
+	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap failed in 3 polls in a row since") || !strings.Contains(got, "; you were informed") {
 		t.Errorf("status:\n%s", got)
 	}
 	// Beta is also alpha's keymaster. It has a turn for each alarm, and none for the
@@ -73,7 +73,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	s.run("alpha", "poll")
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
-		t.Errorf("%d turns, want 2: a recovery causes none", n)
+		t.Errorf("%d turns, want 2: a recovery causes no turn", n)
 	}
 }
 
@@ -113,10 +113,10 @@ mode = "none"
 	}
 }
 
-// TestMailThatCannotBeFetched runs the real program on a mailbox with a mail that the
+// TestUnfetchableMail runs the real program on a mailbox with a mail that the
 // server lists and does not hand out: the poll says so and exits 3, and the inbox
 // shows and drops it.
-func TestMailThatCannotBeFetched(t *testing.T) {
+func TestUnfetchableMail(t *testing.T) {
 	t.Parallel()
 	s := &meshAgents{t: t, program: buildProgram(t, t.TempDir()), url: "http://127.0.0.1:1", dirs: map[string]string{}}
 	s.add("alpha", "echo 'I shall see to it'\n", "beta")
@@ -147,7 +147,7 @@ func TestMailThatCannotBeFetched(t *testing.T) {
 	}
 	for _, command := range []string{"list", "show " + key, "show f1"} {
 		got := s.run("alpha", append([]string{"inbox"}, strings.Fields(command)...)...)
-		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, again at ") || !strings.Contains(got, "mailbox corrupt") {
+		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, next try ") || !strings.Contains(got, "mailbox corrupt") {
 			t.Errorf("inbox %s says:\n%s", command, got)
 		}
 	}

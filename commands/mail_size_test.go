@@ -123,7 +123,7 @@ func (a *sizedAgent) smtpAt(from, to string) {
 // A mail of 20 MB takes 20 MB of the state directory, once, and so does an answer with
 // such a file: when it came, after an attempt that was killed, while the answer
 // waits, and when it was sent. What the agent left is in its output box again then.
-func TestALargeMailIsStoredOnce(t *testing.T) {
+func TestLargeMailStoredOnce(t *testing.T) {
 	t.Parallel()
 	a := newSizedAgent(t, withFile, "", `echo run >>runs
 cp "$AGENTSTATELOOP_CONTEXT"/attachments/* "$AGENTSTATELOOP_OUTPUT/data.zip"
@@ -168,7 +168,7 @@ echo done
 }
 
 // A mail in quarantine is stored once, and so it is when it was released, and after its turn.
-func TestALargeMailInQuarantineIsStoredOnce(t *testing.T) {
+func TestLargeQuarantinedMailStoredOnce(t *testing.T) {
 	t.Parallel()
 	a := newSizedAgent(t, withFile, "Auto-Submitted: auto-replied\n", "echo done\n")
 	a.polls()
@@ -194,7 +194,7 @@ func TestALargeMailInQuarantineIsStoredOnce(t *testing.T) {
 
 // A mail of 20 MB of text is stored once as well: the prompt that begins with it goes with
 // the attempt.
-func TestALargeTextIsStoredOnce(t *testing.T) {
+func TestLargeTextStoredOnce(t *testing.T) {
 	t.Parallel()
 	a := newSizedAgent(t, longText, "", "echo run >>runs\nif [ $(wc -l <runs) = 1 ]; then kill -9 $PPID; sleep 0.2; fi\necho done\n")
 	a.polls()

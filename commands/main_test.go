@@ -194,9 +194,9 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestStoriesSayWhyACommandFails checks that a story which expects a command to fail looks
+// TestScriptsCheckOutputOfFailures checks that a story which expects a command to fail looks
 // at what it prints: an exit code alone may have another reason on another machine.
-func TestStoriesSayWhyACommandFails(t *testing.T) {
+func TestScriptsCheckOutputOfFailures(t *testing.T) {
 	fails := regexp.MustCompile(`^(exits [1-9]\d* |! (exec )?agentstateloop )`)
 	looks := regexp.MustCompile(`^(! )?(stdout|stderr) `)
 	files, err := filepath.Glob("testdata/*/*.txtar")

@@ -28,7 +28,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
-	var told, nudged []string
+	var tellKeys, nudged []string
 	busy := 0
 	var wg sync.WaitGroup
 	for n := range processes {
@@ -48,7 +48,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 			case n%5 == 0:
 				nudged = append(nudged, reason)
 			case n%5 == 1:
-				told = append(told, strings.TrimSpace(out))
+				tellKeys = append(tellKeys, strings.TrimSpace(out))
 			}
 		})
 	}
@@ -76,7 +76,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 			taken[l.Reason]++
 		}
 	}
-	for _, key := range told {
+	for _, key := range tellKeys {
 		if taskLines[key] != 1 {
 			t.Errorf("%s has %d task lines, want 1", key, taskLines[key])
 		}
@@ -86,5 +86,5 @@ func TestManyProcessesAtOnce(t *testing.T) {
 			t.Errorf("nudge %s was taken %d times, want 1", reason, taken[reason])
 		}
 	}
-	t.Logf("%d processes: %d messages, %d nudges, %d polls found another one running", processes, len(told), len(nudged), busy)
+	t.Logf("%d processes: %d messages, %d nudges, %d polls found another one running", processes, len(tellKeys), len(nudged), busy)
 }

@@ -28,20 +28,20 @@ func mcpCommand(p *program) *cli.Command {
 	var o mcpOptions
 	return &cli.Command{
 		Name:  turn.ToolServerCommand,
-		Usage: "offer the commands of this group as tools, by MCP",
+		Usage: "serve the commands of this group as MCP tools",
 		Description: `An MCP server on standard input and output, for the agent inside its turn. Its
-tools do what the commands do: submit_result, ask, ask_operator, send, sleep,
-remind, remember and search_history. With [turn] mcp the runners claude, codex,
-gemini and acp have it started for each turn; any other client can start it too.
-It ends with its input.
+tools do the same as the commands: submit_result, ask, ask_operator, send,
+sleep, remind, remember and search_history. With [turn] mcp the runners claude,
+codex, gemini and acp start it for each turn; any other client can start it too.
+It ends when its input ends.
 
-Outside of a turn its tools are listed, and each call is an error.
+Outside a turn it lists its tools, but each call is an error.
 
 Example:
   codex exec -c 'mcp_servers.agent.command="agentstateloop"' \
     -c 'mcp_servers.agent.args=["mcp"]' "remember that it rained"`,
 		Flags: []cli.Flag{
-			switchFlag(&o.approve, turn.ApproveFlag, "also decide claude's requests for permission ([turn] approve)"),
+			switchFlag(&o.approve, turn.ApproveFlag, "also answer claude's permission requests ([turn] approve)"),
 		},
 		Action: p.action(0, 0, o.run),
 	}
@@ -49,7 +49,7 @@ Example:
 
 func (o *mcpOptions) run(c *call) error {
 	if terminal.NewAsker(c.stdin, &c.out, nil).CanAsk() {
-		return terminal.Usagef("name it as a server of type stdio in the client; [turn] mcp does that for the runners claude, codex, gemini and acp",
+		return terminal.Usagef("configure it as a stdio server in the MCP client; [turn] mcp does that for the runners claude, codex, gemini and acp",
 			"%s speaks the Model Context Protocol with a program, not with a person", c.helpName())
 	}
 	caller := &mcpCaller{call: c}
@@ -58,7 +58,7 @@ func (o *mcpOptions) run(c *call) error {
 		return err
 	}
 	for i := range tools {
-		tools[i].Run = explained(c.loader.Secrets, tools[i].Run)
+		tools[i].Run = explainErrors(c.loader.Secrets, tools[i].Run)
 	}
 	if o.approve {
 		tools = append(tools, caller.approveTool())
@@ -67,10 +67,10 @@ func (o *mcpOptions) run(c *call) error {
 	return server.Serve(c.ctx, c.stdin, c.out.Stdout)
 }
 
-// explained wraps a tool. It turns an error into the output of the command with the same name,
+// explainErrors wraps a tool. It turns an error into the output of the command with the same name,
 // and redacts known secrets in the tool's output, because all output goes to the model's
 // provider.
-func explained(secrets *secret.Known, run func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (string, error) {
+func explainErrors(secrets *secret.Known, run func(context.Context, json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (string, error) {
 	return func(ctx context.Context, args json.RawMessage) (text string, err error) {
 		defer func() {
 			if v := recover(); v != nil {
@@ -112,7 +112,7 @@ type approval struct {
 func (m *mcpCaller) approveTool() react.Tool {
 	return react.Tool{
 		Name:        turn.ApproveTool,
-		Description: "Decides whether a tool may be called. Your program asks it; you need not.",
+		Description: "Decides whether a tool may be called. Your program calls it; you need not.",
 		Schema:      json.RawMessage(`{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"}},"required":["tool_name","input"]}`),
 		Run: func(ctx context.Context, args json.RawMessage) (string, error) {
 			var asked struct {
@@ -144,12 +144,12 @@ func (m *mcpCaller) approve(ctx context.Context, tool string, input json.RawMess
 // instructions returns the server's instructions for the model.
 func (m *mcpCaller) instructions() string {
 	if _, err := m.inside(); err != nil {
-		return "These tools work only inside of a turn that agentStateLoop has started, and this is none: each call is an error."
+		return "These tools work only inside a turn that agentStateLoop has started. There is none now: each call is an error."
 	}
-	text := "Tools for your turn: to set its result, to ask and inform others, to rest, and to remember. Each does what the command of agentstateloop does."
+	text := "Tools for your turn: to set its result, to ask and inform others, to rest, and to remember. Each works like the agentstateloop command."
 	for _, folder := range []struct{ variable, what string }{
-		{"AGENTSTATELOOP_OUTPUT", "Files that you write into %s go with the answer."},
-		{"AGENTSTATELOOP_CONTEXT", "The message, with what came with it, is in %s."},
+		{"AGENTSTATELOOP_OUTPUT", "Files that you write into %s are sent with the answer."},
+		{"AGENTSTATELOOP_CONTEXT", "The message and its attachments are in %s."},
 	} {
 		if path := m.loader.Env(folder.variable); path != "" {
 			text += " " + fmt.Sprintf(folder.what, path)

@@ -120,9 +120,9 @@ func TestRealTools(t *testing.T) {
 	}
 }
 
-// TestRealToolsInABox has them use the tools in a box, where neither the configuration nor
+// TestRealToolsInSandbox has them use the tools in a box, where neither the configuration nor
 // the state exists.
-func TestRealToolsInABox(t *testing.T) {
+func TestRealToolsInSandbox(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	if _, err := box.Bubblewrap(t.Context(), program); err != nil {
@@ -141,8 +141,8 @@ func TestRealToolsInABox(t *testing.T) {
 				clitest.Answer{Text: "Done."})
 			key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the lighthouse needs a test"))
 			s.run("alpha", "poll")
-			if shown := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(shown, `"text": "all green"`) || !strings.Contains(shown, `"tests": 412`) {
-				t.Errorf("the answer is:\n%s", shown)
+			if message := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(message, `"text": "all green"`) || !strings.Contains(message, `"tests": 412`) {
+				t.Errorf("the answer is:\n%s", message)
 			}
 			if memory := readMemory(t, s); memory != "never on a Friday" {
 				t.Errorf("the memory is %q", memory)
@@ -178,10 +178,10 @@ func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
 			break
 		}
 	}
-	shown := s.run("alpha", "inbox", "show", key, "--json")
+	message := s.run("alpha", "inbox", "show", key, "--json")
 	for _, want := range []string{`"text": "all green"`, `"tests": 412`, `"status": "success"`} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("the answer has no %s:\n%s", want, shown)
+		if !strings.Contains(message, want) {
+			t.Errorf("the answer has no %s:\n%s", want, message)
 		}
 	}
 	if memory := readMemory(t, s); memory != "never on a Friday" {
@@ -194,7 +194,7 @@ func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
 	all := strings.Join(asked, "\n")
 	for _, want := range []string{"tools of the MCP server agentstateloop", "remembered", "the lighthouse needs a test", "it is green", "May I delete it?"} {
 		if !strings.Contains(all, want) {
-			t.Errorf("the model was not told %q", want)
+			t.Errorf("the prompt lacks %q", want)
 		}
 	}
 	if received := s.run("beta", "history", "-n", "0", "--all"); !strings.Contains(received, "message    from alpha (mesh:alpha:send.") {
@@ -259,8 +259,8 @@ func TestRealApprove(t *testing.T) {
 			}
 			s.run("alpha", "answer", "1", "refuse")
 			s.run("alpha", "poll")
-			if shown := s.run("alpha", "inbox", "show", key, "--json"); exists("two") || !strings.Contains(shown, `"text": "It is all done."`) || !strings.Contains(shown, `"status": "success"`) {
-				t.Errorf("made two: %t\n%s", exists("two"), shown)
+			if message := s.run("alpha", "inbox", "show", key, "--json"); exists("two") || !strings.Contains(message, `"text": "It is all done."`) || !strings.Contains(message, `"status": "success"`) {
+				t.Errorf("made two: %t\n%s", exists("two"), message)
 			}
 
 			// What others ask for is never asked about.
@@ -304,8 +304,8 @@ func TestRealOutages(t *testing.T) {
 			}
 			s.run("alpha", "poll") // a person, who has paid
 			wantShown := func(key, text string) {
-				if shown := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(shown, fmt.Sprintf("%q: %q", "text", text)) || !strings.Contains(shown, `"status": "success"`) {
-					t.Errorf("the answer is:\n%s", shown)
+				if message := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(message, fmt.Sprintf("%q: %q", "text", text)) || !strings.Contains(message, `"status": "success"`) {
+					t.Errorf("the answer is:\n%s", message)
 				}
 			}
 			wantShown(first, "one")

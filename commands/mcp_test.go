@@ -143,7 +143,7 @@ func testMCPBadArguments(t *testing.T, s *meshAgents) {
 		{"remind", `{"at":"soon","text":"x"}`, "soon"},
 		{"remind", `{"minutes":5,"text":" "}`, "empty"},
 		{"send", `{"to":"beta"}`, "schema"},
-		{"send", `{"to":"Beta Two","text":"x"}`, "not a valid handle\nhint: a handle has a-z"},
+		{"send", `{"to":"Beta Two","text":"x"}`, "not a valid handle\nhint: use a-z"},
 		{"send", `{"to":"alpha","text":"x"}`, "cannot send itself"},
 		{"send", `{"to":"beta","text":"\n"}`, "empty"},
 		{"send", `{"to":"beta","text":"x","files":["missing.txt"]}`, "missing.txt"},
@@ -369,7 +369,7 @@ func testMCPOutside(t *testing.T, s *meshAgents) {
 	if want := []string{"ask", "ask_operator", "remember", "remind", "search_history", "send", "sleep", "submit_result"}; !slices.Equal(names, want) {
 		t.Errorf("the tools are %q, want %q", names, want)
 	}
-	if text, failed, err := callTool(t.Context(), session, "remember", `{"text":"x"}`); err != nil || !failed || !strings.Contains(text, "works only from inside a turn\nhint: the agent calls it") {
+	if text, failed, err := callTool(t.Context(), session, "remember", `{"text":"x"}`); err != nil || !failed || !strings.Contains(text, "works only inside a turn\nhint: the agent calls it") {
 		t.Errorf("remember = %q, %v, %v", text, failed, err)
 	}
 }

@@ -15,12 +15,12 @@ import (
 func rememberCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "remember",
-		Usage:     "replace its working memory",
+		Usage:     "replace the agent's working memory",
 		ArgsUsage: "TEXT",
-		Description: `Replaces the working memory with TEXT, which is part of every later context. It
-holds 4 KiB; "" empties it. With - as TEXT it is read from standard input. The
-history keeps what it held before. A reset sets it aside. A turn that another
-agent has caused has, and replaces, a memory for that agent alone.
+		Description: `Replaces the working memory with TEXT, which is then part of every context. The
+limit is 4 KiB; "" empties the memory. If TEXT is -, it is read from standard
+input. The history keeps the old memory. A reset sets the memory aside. In turns
+that another agent has caused, the agent has a separate memory for that agent.
 
 Example:
   agentstateloop remember "deploys go through dorlange3120; never on a Friday"`,
@@ -60,15 +60,15 @@ func resetCommand(p *program) *cli.Command {
 	var o resetOptions
 	return &cli.Command{
 		Name:  "reset",
-		Usage: "clear what the agent remembers",
-		Description: `From now on the agent is not shown what was said before, by you or by other
-agents; the history keeps it. The message stands at the beginning of its next
-context with you. Queued messages stay
-queued, and the agent is shown that they came before the reset.
+		Usage: "make the agent forget all conversations",
+		Description: `From now on the agent no longer sees earlier messages, yours or those of other
+agents; the history keeps them. The text of --message opens the agent's next
+context with you. Queued messages stay queued, and the agent sees that they came
+before the reset.
 
 Example:
   agentstateloop reset --message "new project: the parser in ~/src/parse"`,
-		Flags:  []cli.Flag{textFlag(&o.message, "message", "`TEXT` for the next context (- reads standard input)")},
+		Flags:  []cli.Flag{textFlag(&o.message, "message", "`TEXT`: text for the next context; - is standard input")},
 		Action: p.action(0, 0, o.run),
 	}
 }
@@ -121,12 +121,12 @@ func compactCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "compact",
 		Usage: "replace the conversation with a summary",
-		Description: `Makes a summary of the agent's session with its operator, or of what they said
-since the last summary: by the program of [turn] summary, or else by the agent
-itself. The operator's next context begins with it; the history keeps all of it.
-An empty summary changes nothing. Waits for a turn that runs, and exits 75 if
-that takes too long. With conversation = "thread" in [turn], the conversation is
-the newest mail thread.
+		Description: `Summarizes the agent's session with its operator, or their messages since the
+last summary. The program of [turn] summary writes the summary, or else the
+agent itself. The operator's next context begins with it; the history keeps
+everything. An empty summary changes nothing. Waits for the running turn, and
+exits 75 if that takes too long. With conversation = "thread" in [turn], the
+conversation is the newest mail thread.
 
 Example:
   agentstateloop compact --wait 2m`,
@@ -146,7 +146,7 @@ type compactOutput struct {
 
 func (o *compactOptions) run(c *call) error {
 	if c.insideTurn() {
-		return terminal.Usagef("put what must last into your working memory with remember", "compact would wait for the turn it is called from: call it from outside a turn")
+		return terminal.Usagef("to keep something important, use remember", "compact would wait for the turn it is called from: call it from outside a turn")
 	}
 	a, err := c.load()
 	if err != nil {
@@ -159,7 +159,7 @@ func (o *compactOptions) run(c *call) error {
 	}
 	text := terminal.Printable(summary)
 	if nothing {
-		text = fmt.Sprintf("nothing was said to @%s since the last summary", a.Handle)
+		text = fmt.Sprintf("@%s got no messages since the last summary", a.Handle)
 	}
 	return c.print(compactOutput{Agent: a.Handle, Compacted: !nothing, Summary: summary}, "%s\n", text)
 }

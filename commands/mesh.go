@@ -21,7 +21,7 @@ import (
 func meshCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "mesh",
-		Usage: "the message service between agents, and its HALT",
+		Usage: "run or use the mesh, the message service between agents",
 		Subcommands: []*cli.Command{
 			meshServeCommand(p),
 			meshSendCommand(p),
@@ -47,10 +47,10 @@ func (c *call) carrier() (cycle.Carrier, error) {
 func meshHaltCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "halt",
-		Usage: "HALT every agent on the mesh",
-		Description: `Until mesh resume, no agent on the mesh runs a turn or sends a mail; messages
-are still collected. Agents that listen learn of it at once, the others at their
-next poll. The mesh keeps it across a restart.
+		Usage: "halt every agent on the mesh",
+		Description: `Until mesh resume, no agent on the mesh runs a turn or sends mail; messages are
+still collected. Listening agents learn of the HALT immediately, the others at
+their next poll. It survives a restart of the mesh.
 
 Example:
   agentstateloop mesh halt`,
@@ -84,11 +84,11 @@ func checkMeshHalt(ctx context.Context, carrier cycle.Carrier, halted bool) erro
 	box, err := carrier.Mailbox(ctx, 0)
 	switch {
 	case err != nil:
-		return fmt.Errorf("nothing shows that the mesh has done it: %w", err)
+		return fmt.Errorf("cannot verify the change on the mesh: %w", err)
 	case box.Halted && !halted:
-		return fmt.Errorf("%s took the call, and shows the agents a HALT nevertheless: is this the mesh?", carrier.Address())
+		return fmt.Errorf("%s accepted the request but still reports HALT: check url in [mesh]", carrier.Address())
 	case !box.Halted && halted:
-		return fmt.Errorf("%s took the call, and shows the agents no HALT: is this the mesh?", carrier.Address())
+		return fmt.Errorf("%s accepted the request but reports no HALT: check url in [mesh]", carrier.Address())
 	}
 	return nil
 }
@@ -97,12 +97,12 @@ func meshResumeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "resume",
 		Usage: "lift the mesh's HALT",
-		Description: `To lift a HALT that was set for one agent, by halt or by mail, use resume.
+		Description: `To lift the HALT of a single agent, set by halt or by mail, use resume.
 
 Example:
   agentstateloop mesh resume`,
 		Action: p.action(0, 0, func(c *call) error {
-			return setMeshHalt(c, cycle.Carrier.Go, false, "the agents on the mesh at %s go on\n")
+			return setMeshHalt(c, cycle.Carrier.Go, false, "the agents on the mesh at %s resume\n")
 		}),
 	}
 }
@@ -117,21 +117,21 @@ func meshSendCommand(p *program) *cli.Command {
 	var o meshSendOptions
 	return &cli.Command{
 		Name:      "send",
-		Usage:     "put a message into another agent's mailbox",
+		Usage:     "send a message to another agent's mesh mailbox",
 		ArgsUsage: "HANDLE TEXT",
-		Description: `Sends as your agent, with its token. With - as TEXT the message is read from
-standard input. Prints the message's id. Sending the same --id again sends
-nothing new, so a script may repeat itself. --field and --file are those of ask.
+		Description: `Sends as your agent, with its token, and prints the id of the message. If TEXT
+is -, it is read from standard input. A message with the same --id is sent only
+once, so a script may retry. --field and --file are those of ask.
 
-Example:
+Examples:
   agentstateloop mesh send dorlange3120 "rotate the Gmail password, please"
   agentstateloop mesh send dorlange3120 "run the tests" --field passed:integer`,
 		Flags: []cli.Flag{
-			repeatedFlag(&o.fields, "field", "a result `FIELD` to ask for; may be repeated"),
-			repeatedFlag(&o.files, "file", "a `FILE` that goes along; may be repeated"),
+			repeatedFlag(&o.fields, "field", "ask for this result `FIELD`; may be repeated"),
+			repeatedFlag(&o.files, "file", "send this `FILE` along; may be repeated"),
 			&cli.StringFlag{Name: "kind", Value: mesh.KindMessage, Usage: "`KIND`: message, ask, report, relay or notice", Destination: &o.kind},
-			textFlag(&o.id, "id", "the message's `ID`, for a send that may be repeated"),
-			textFlag(&o.correlation, "correlation-id", "the `ID` of the message it answers"),
+			textFlag(&o.id, "id", "`ID`: id of the message, so that a retry is safe"),
+			textFlag(&o.correlation, "correlation-id", "`ID`: id of the message that this one answers"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -142,7 +142,7 @@ func (o *meshSendOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	fields, err := askedFields(o.fields)
+	fields, err := requestedFields(o.fields)
 	if err != nil {
 		return err
 	}
@@ -180,15 +180,15 @@ func meshInboxCommand(p *program) *cli.Command {
 	var o meshInboxOptions
 	return &cli.Command{
 		Name:  "inbox",
-		Usage: "show what the mesh holds for your agent",
-		Description: `Takes nothing out: the next poll does. With --ack it removes the messages named,
-and shows nothing.
+		Usage: "show the messages in your agent's mesh mailbox",
+		Description: `Removes no message: the next poll takes them. With --ack it removes the given
+messages, and shows none.
 
 Example:
   agentstateloop mesh inbox --wait 50s --json`,
 		Flags: []cli.Flag{
-			durationFlag(&o.wait, "wait", "while it is empty, wait for `DURATION`, at most a minute", 0),
-			repeatedFlag(&o.ack, "ack", "take out the message `ID`; may be repeated"),
+			durationFlag(&o.wait, "wait", "wait up to `DURATION`, at most 1m, for a message", 0),
+			repeatedFlag(&o.ack, "ack", "remove the message `ID`; may be repeated"),
 		},
 		Action: p.action(0, 0, o.run),
 	}

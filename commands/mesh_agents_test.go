@@ -443,7 +443,7 @@ agentstateloop ask beta 'how are the tests?' --field passed:integer='how many' -
 		t.Errorf("beta's prompt:\n%s", got)
 	}
 	if got := read("beta", "wrong"); !strings.Contains(got, "the result field passed must be an integer, and many is not") {
-		t.Errorf("beta was told: %s", got)
+		t.Errorf("prompt of beta: %s", got)
 	}
 	shown := regexp.MustCompile(`You asked @beta \(ask\.[0-9a-f]+\): how are the tests\?\nStatus: success\n<fields [a-z2-7]+>\n\{"passed":412\}\n</fields [a-z2-7]+>\n<report [a-z2-7]+>\nall <green>\n`)
 	if got := read("alpha", "resumed"); !shown.MatchString(got) {

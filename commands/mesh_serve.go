@@ -26,22 +26,21 @@ func meshServeCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run a mesh for the agents of this machine",
-		Description: `Holds messages, their files and nudges until their agents have taken them. What
-it has accepted survives a crash. It keeps them in mesh.d next to the agents'
-state directories, or in --dir. Listens on loopback alone, until it gets TERM or
-INT.
+		Description: `Stores messages, their files and nudges until the receiving agents take them.
+Accepted messages survive a crash. The storage is mesh.d next to the agents'
+state directories, or --dir. Listens only on loopback, until SIGTERM or SIGINT.
 
-FILE names the agents that may call, one on each line: HANDLE TOKEN. The file
-must be readable by you alone; a new token: head -c 18 /dev/urandom | base64.
-With --open anybody on this machine may call, and their messages are marked
-unproven.
+The file of --tokens lists the agents that may call, one per line: HANDLE TOKEN.
+It must be readable only by you. With --open any program on this machine may
+call, and messages without a token are marked unproven. To make a token:
+  head -c 18 /dev/urandom | base64
 
 Example:
   agentstateloop mesh serve --tokens ~/.config/agentstateloop/mesh-tokens`,
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "the loopback `ADDRESS` to listen on", Destination: &o.addr},
-			textFlag(&o.dir, "dir", "`FOLDER` for what it holds"),
-			textFlag(&o.tokens, "tokens", "`FILE` (0600) with the agents and their tokens"),
+			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:8801", Usage: "`ADDRESS`: loopback address to listen on", Destination: &o.addr},
+			textFlag(&o.dir, "dir", "`FOLDER`: folder for messages and files"),
+			textFlag(&o.tokens, "tokens", "`FILE`: file (0600) with handles and tokens"),
 			switchFlag(&o.open, "open", "accept calls without a token"),
 		},
 		Action: p.action(0, 0, o.run),
@@ -63,13 +62,13 @@ func (o *meshServeOptions) run(c *call) error {
 	}
 	server, err := mesh.OpenServer(dir, options)
 	if errors.Is(err, mesh.ErrServed) {
-		return terminal.WithHint(err, "one mesh serves all agents of the machine; for a second one give --dir and --addr")
+		return terminal.WithHint(err, "one mesh serves all agents of the machine; for a second mesh, set --dir and --addr")
 	}
 	if err != nil {
 		return err
 	}
 	if aside := server.SetAside(); aside != "" {
-		c.out.Warn("the log was damaged: what could be read of it is kept, and a copy is %s", aside)
+		c.out.Warn("the log was damaged: its readable part is kept, and a copy is %s", aside)
 	}
 	listener, err := listenLoopback(o.addr)
 	if err != nil {
@@ -108,15 +107,15 @@ func (o *meshServeOptions) serverOptions(c *call) (mesh.Options, error) {
 	options := mesh.Options{Open: o.open, Secrets: c.loader.Secrets}
 	file := o.tokens
 	if file == "" && !options.Open {
-		return options, terminal.Usagef("--tokens FILE has a line HANDLE TOKEN for each agent; --open lets in everybody on this machine",
-			"--tokens or --open is missing: which agents may call?")
+		return options, terminal.Usagef("--tokens names a file with a line HANDLE TOKEN for each agent; --open accepts every program on this machine",
+			"--tokens or --open is missing")
 	}
 	if file == "" {
 		return options, nil
 	}
 	data, err := config.ReadPrivate(file)
 	if err != nil {
-		return options, terminal.WithHint(fmt.Errorf("read tokens: %w", err), "make it with a line HANDLE TOKEN for each agent, mode 0600; a token: head -c 18 /dev/urandom | base64")
+		return options, terminal.WithHint(fmt.Errorf("read tokens: %w", err), "create it (mode 0600) with a line HANDLE TOKEN for each agent; to make a token: head -c 18 /dev/urandom | base64")
 	}
 	if options.Tokens, err = readTokens(string(data)); err != nil {
 		return options, fmt.Errorf("read tokens %s: %w", file, err)
@@ -134,7 +133,7 @@ func (o *meshServeOptions) serverOptions(c *call) (mesh.Options, error) {
 // errors do not contain a token.
 func readTokens(text string) (map[string]string, error) {
 	if len(text) > config.MaxSecret {
-		return nil, fmt.Errorf("it holds over %d bytes", config.MaxSecret)
+		return nil, fmt.Errorf("exceeds %d bytes", config.MaxSecret)
 	}
 	tokens := map[string]string{}
 	n := 0
@@ -152,7 +151,7 @@ func readTokens(text string) (map[string]string, error) {
 			return nil, fmt.Errorf("line %d does not begin with a valid handle", n)
 		}
 		if tokens[handle] != "" {
-			return nil, fmt.Errorf("line %d: %s has a token already", n, handle)
+			return nil, fmt.Errorf("line %d: %s already has a token", n, handle)
 		}
 		tokens[handle] = words[1]
 	}

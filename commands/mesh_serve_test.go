@@ -105,8 +105,8 @@ func TestReadTokens(t *testing.T) {
 
 // HALT counts when the agents see it. A service that answers 200 to everything, as a proxy
 // or another program on the port may, has halted nobody.
-func TestMeshHaltIsShown(t *testing.T) {
-	run := func(h http.Handler, args ...string) (code int, said string) {
+func TestMeshHaltIsVerified(t *testing.T) {
+	run := func(h http.Handler, args ...string) (code int, output string) {
 		web := httptest.NewServer(h)
 		defer web.Close()
 		path := writeConfig(t, strings.Replace(smallConfig, "[turn]", "state_dir = \"state\"\n[turn]", 1)+"[mesh]\nurl = \""+web.URL+"\"\n")
@@ -121,19 +121,19 @@ func TestMeshHaltIsShown(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ body, call, want string }{
-		{`{"ok": true}`, "halt", "shows the agents no HALT"},
-		{`{"halted": false, "messages": []}`, "halt", "shows the agents no HALT"},
-		{`{"halted": true, "messages": []}`, "resume", "shows the agents a HALT nevertheless"},
-		{`{"halted": "yes"}`, "halt", "nothing shows that the mesh has done it"},
+		{`{"ok": true}`, "halt", "accepted the request but reports no HALT"},
+		{`{"halted": false, "messages": []}`, "halt", "accepted the request but reports no HALT"},
+		{`{"halted": true, "messages": []}`, "resume", "still reports HALT"},
+		{`{"halted": "yes"}`, "halt", "cannot verify the change on the mesh"},
 	} {
-		if code, said := run(always(c.body), c.call); code != exitError || !strings.Contains(said, c.want) {
-			t.Errorf("%s: mesh %s: exit code %d\n%s", c.body, c.call, code, said)
+		if code, output := run(always(c.body), c.call); code != exitError || !strings.Contains(output, c.want) {
+			t.Errorf("%s: mesh %s: exit code %d\n%s", c.body, c.call, code, output)
 		}
 	}
 	ours := mesh.NewServer(mesh.Options{Open: true})
 	for _, call := range []string{"halt", "halt", "resume", "resume"} {
-		if code, said := run(ours, call); code != exitDone {
-			t.Errorf("mesh %s: exit code %d\n%s", call, code, said)
+		if code, output := run(ours, call); code != exitDone {
+			t.Errorf("mesh %s: exit code %d\n%s", call, code, output)
 		}
 	}
 }

@@ -34,29 +34,31 @@ func nudgeCommand(p *program) *cli.Command {
 		Name:      "nudge",
 		Usage:     "wake the agent now, or another one through the mesh",
 		ArgsUsage: "[HANDLE]",
-		Description: `Works like a doorbell: an agent in IDLE goes to PREP and looks for messages each
-minute. The nudge is recorded first and cannot get lost. Then one cycle runs at
-once; a poll in the background runs the turns. Who nudged and why stands in the
-mail that says the agent is awake, in its next prompt for you, and in status.
+		Description: `Works like a doorbell: an agent in IDLE changes to PREP and checks for messages
+every minute. The nudge is recorded first, so it cannot get lost. Then one cycle
+runs immediately; a poll in the background runs the turns. The sender and the
+reason are shown in the mail that says the agent is awake, in its next prompt
+for you, and in status.
 
-With --wait it returns when the nudge is polled, or with --wait=POINT when it is
-queued, polled, turned (every turn that it caused has run) or delivered (and the
-answers are sent; done is the same). It exits 4 if HALT or the mesh refuses the
-nudge, 5 when --timeout is over, and 6 if a turn or a delivery failed.
+With --wait it returns when the nudge is polled. With --wait=POINT it returns
+when the nudge is queued, polled, turned (all turns that it caused have run) or
+delivered (and their answers are sent; done means the same). Exits 4 if HALT or
+the mesh refuses the nudge, 5 after --timeout, and 6 if a turn or a delivery
+failed.
 
-HANDLE names another agent. If its configuration lies in the same folder as
-yours, it is nudged in the same way. Any other is nudged through the mesh, as
-your agent: it must list your agent in its peers. Only --wait=queued works then.
+HANDLE names another agent. If its configuration is in the same folder as yours,
+it is nudged directly. Otherwise your agent nudges it through the mesh; it must
+list your agent in its peers, and only --wait=queued works.
 
-Example:
+Examples:
   make && agentstateloop nudge --reason "build is green"
   agentstateloop nudge --wait=done --timeout 2m --json`,
 		Flags: []cli.Flag{
-			textFlag(&o.from, "from", "`NAME` of the sender"),
-			textFlag(&o.reason, "reason", "why, as `TEXT` of one line"),
-			&cli.GenericFlag{Name: "wait", Value: &o.wait, Usage: "wait until it is polled, or has reached `POINT`"},
+			textFlag(&o.from, "from", "`NAME`: sender of the nudge"),
+			textFlag(&o.reason, "reason", "`TEXT`: reason, in one line"),
+			&cli.GenericFlag{Name: "wait", Value: &o.wait, Usage: "wait until the nudge is polled, or reaches `POINT`"},
 			durationFlag(&o.timeout, "timeout", "give up waiting after `DURATION`", nudgeTimeout),
-			switchFlag(&o.noPoll, "no-poll", "only record it, for the next poll"),
+			switchFlag(&o.noPoll, "no-poll", "only record the nudge, for the next poll"),
 		},
 		Action: p.agentAction(0, 1, o.run),
 	}
@@ -100,11 +102,11 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 		return err
 	}
 	if polled != nil && !errors.Is(polled, cycle.ErrBusy) && !errors.Is(polled, cycle.ErrInterrupted) {
-		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` says why; the next poll that works sees the nudge")
+		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` shows why; the next successful poll handles the nudge")
 	}
 	var failed error
 	if point := o.point(); point != "" {
-		r, err := awaitNudge(c.ctx, a, rung, point, o.timeout, &whyWaits{call: c, agent: a})
+		r, err := awaitNudge(c.ctx, a, rung, point, o.timeout, &waitReporter{call: c, agent: a})
 		result.Receipt, failed = &r, err
 	}
 	if c.json {
@@ -115,14 +117,14 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 		c.out.Printf("receipt: %s\n", present.Receipt(*result.Receipt, c.now()))
 		return failed
 	}
-	text := "recorded; the poll that is running sees it"
+	text := "recorded; the running poll handles it"
 	switch {
 	case result.Poll != nil:
 		text = present.Report(result.Poll.Report, c.now())
 	case o.noPoll:
 		text = "recorded for its next poll"
 	case polled != nil && errors.Is(polled, cycle.ErrInterrupted):
-		text = "recorded; the poll after it was interrupted, and the next one sees it"
+		text = "recorded; the poll after it was interrupted, and the next one handles it"
 	}
 	c.out.Printf("nudged @%s: %s\n", a.Handle, text)
 	return nil
@@ -135,13 +137,13 @@ func (o *nudgeOptions) throughMesh(c *call, a *cycle.Agent, handle string) error
 		return err
 	}
 	if o.noPoll {
-		return terminal.Usagef("", "--no-poll is for your own agent: another one decides itself when to poll")
+		return terminal.Usagef("", "--no-poll works only for your own agent: another agent decides when to poll")
 	}
 	point := o.point()
 	if point != "" && point != view.PointQueued {
-		hint := "--wait=queued returns when the mesh holds it"
+		hint := "--wait=queued works: it returns when the mesh has the nudge"
 		if slices.Contains(points, handle) {
-			hint = "did you mean --wait=" + handle + "? without the = it is the handle of another agent"
+			hint = "did you mean --wait=" + handle + "? Without the = it is the handle of another agent"
 		}
 		return terminal.Usagef(hint, "cannot wait for @%s: its configuration is not in this folder", handle)
 	}
@@ -181,10 +183,10 @@ type waitError struct {
 func (e *waitError) Unwrap() error { return e.error }
 
 // awaitNudge waits until a nudge has reached a point. The error is the reason if it has not.
-func awaitNudge(ctx context.Context, a *cycle.Agent, nudge view.RecordedNudge, point view.Point, timeout time.Duration, why *whyWaits) (view.Receipt, error) {
+func awaitNudge(ctx context.Context, a *cycle.Agent, nudge view.RecordedNudge, point view.Point, timeout time.Duration, why *waitReporter) (view.Receipt, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r, err := a.View().AwaitNudge(waiting, nudge, point, why.tell)
+	r, err := a.View().AwaitNudge(waiting, nudge, point, why.show)
 	switch {
 	case err == nil:
 		return r, nil

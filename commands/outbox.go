@@ -25,7 +25,7 @@ import (
 func outboxCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "outbox",
-		Usage: "look at what is not sent yet, or could not be",
+		Usage: "list and manage unsent and undelivered messages",
 		Subcommands: []*cli.Command{
 			outboxListCommand(p),
 			outboxShowCommand(p),
@@ -39,9 +39,9 @@ func outboxCommand(p *program) *cli.Command {
 func withOutboxHint(err error) error {
 	switch {
 	case errors.Is(err, cycle.ErrNoEffect):
-		return terminal.WithHint(err, "see "+name+" outbox list; what was sent is in "+name+" history")
+		return terminal.WithHint(err, "see "+name+" outbox list; sent messages are in "+name+" history")
 	case errors.Is(err, cycle.ErrBeingSent):
-		return terminal.WithHint(err, "try again in a moment: a poll is at work, and "+name+" outbox list shows what became of it")
+		return terminal.WithHint(err, "try again in a moment: a poll is sending it, and "+name+" outbox list shows the result")
 	}
 	return err
 }
@@ -49,13 +49,13 @@ func withOutboxHint(err error) error {
 func outboxListCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "list",
-		Usage: "list what waits to be sent, and what was given up",
-		Description: `Lists in this order: what waits, with the last failure and the next try; what
-was given up, because the server refused it for good or it waited five days; and
-mail that the server took and that came back. Each row has a number, which every
-outbox command takes, the time, to whom it goes, what it is, and how it stands.
+		Usage: "list unsent and undelivered messages",
+		Description: `Lists, in this order: unsent messages, with the last error and the next try;
+failed ones, which the server refused for good or which waited five days; and
+returned mail, which the server first accepted. Each row has a number, which
+every outbox command accepts, the time, the recipient, the kind, and the status.
 
-Example:
+Examples:
   agentstateloop outbox list
   agentstateloop outbox list --json`,
 		Action: p.agentAction(0, 0, listOutbox),
@@ -87,10 +87,10 @@ func listOutbox(c *call, a *cycle.Agent) error {
 func outboxShowCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show one of them, with its text",
+		Usage:     "show one message with its text",
 		ArgsUsage: "NUMBER|ID",
-		Description: `Shows to whom it goes, what the server said, where it is kept, which files go
-along, and its text.
+		Description: `Shows the recipient, the server's reply, where the message is stored, its files,
+and its text.
 
 Example:
   agentstateloop outbox show 5`,
@@ -144,7 +144,7 @@ func effectText(r cycle.OutboxRow) (string, error) {
 	raw, err := osfile.ReadFile(r.File, store.MaxPayload)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", terminal.WithHint(fmt.Errorf("the file of %s is missing: %w", r.ID, err),
-			"it may have been sent meanwhile, see "+name+" outbox list")
+			"it may have been sent in the meantime; see "+name+" outbox list")
 	}
 	if err != nil {
 		return "", err
@@ -165,11 +165,10 @@ func effectText(r cycle.OutboxRow) (string, error) {
 func outboxRetryCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
-		Usage:     "send one of them now, as it is",
+		Usage:     "send one message now, unchanged",
 		ArgsUsage: "NUMBER|ID",
-		Description: `For what waits for its next try, and for what was given up: that is sent again
-with the same bytes, so its receiver can recognize a copy. Exits 3 if it could
-not be sent.
+		Description: `For an unsent or a failed message. A failed one is sent again with the same
+bytes, so the recipient can recognize a copy. Exits 3 if it could not be sent.
 
 Example:
   agentstateloop outbox retry 5`,
@@ -211,7 +210,7 @@ func retryEffect(c *call, a *cycle.Agent) error {
 	}
 	failed := &sourceError{failed: []string{fmt.Sprintf("%s: %s", plain.Line(id), present.OutboxStatus(r, c.now()))}}
 	if r.Status == cycle.RowUndelivered {
-		return terminal.WithHint(failed, "it is still kept; "+name+" outbox drop "+plain.Line(id)+" removes it")
+		return terminal.WithHint(failed, "it stays in the outbox; "+name+" outbox drop "+plain.Line(id)+" removes it")
 	}
 	return failed
 }
@@ -223,12 +222,12 @@ func outboxDropCommand(p *program) *cli.Command {
 	var o outboxDropOptions
 	return &cli.Command{
 		Name:      "drop",
-		Usage:     "remove one of them for good; it is not sent",
+		Usage:     "delete one message without sending it",
 		ArgsUsage: "NUMBER|ID",
-		Description: `What is being sent at this moment cannot be dropped.
+		Description: `A message that is being sent cannot be dropped.
 
 Example:
-  agentstateloop outbox drop 5 --reason "told by telephone"`,
+  agentstateloop outbox drop 5 --reason "answered by phone"`,
 		Flags:  []cli.Flag{reasonFlag(&o.reason)},
 		Action: p.agentAction(1, 1, o.run),
 	}

@@ -41,17 +41,17 @@ func (c *call) checkTurn() error {
 	case err != nil:
 		return err
 	case known && command == "answer":
-		return notAllowed("end your turn: it goes on with your operator's answer",
-			"%s: no turn answers for its operator", command)
+		return notAllowed("end your turn: it resumes with your operator's answer",
+			"%s: a turn cannot answer for its operator", command)
 	case known && (cause.Cause() == state.CauseSelf || cause.Cause() == state.CauseTask) && isOperatorsWord(command, len(c.args)):
-		return notAllowed("`"+name+" remind` plans a turn, and what this turn answers reaches your operator",
-			"%s: "+caused+"; only a turn of your operator, or they themselves, may do this", command)
+		return notAllowed("`"+name+" remind` plans a turn, and your operator gets the answer of this turn",
+			"%s: "+caused+"; only your operator, or a turn of theirs, may do this", command)
 	case known && cause.Principal() == state.OperatorPrincipal:
 		return nil
 	}
 	if !known {
 		return notAllowed("if you are not the agent inside its turn, unset the variable",
-			"%s: $AGENTSTATELOOP_TURN names a turn that is not known", command)
+			"%s: $AGENTSTATELOOP_TURN names an unknown turn", command)
 	}
 	return notAllowed("it may call submit, ask, send, sleep, remind, remember, report, history --search, nudge, poll and status",
 		"%s: this turn was caused by another agent or a program; only a turn of your operator may do this", command)
@@ -70,9 +70,9 @@ func (c *call) caller() (*cycle.Agent, error) {
 	return c.load()
 }
 
-// mayHear reports whether the caller may read the words of the operator and of others: it is not
+// mayReadOthers reports whether the caller may read the words of the operator and of others: it is not
 // in a turn that another agent or a program caused.
-func (c *call) mayHear() (bool, error) {
+func (c *call) mayReadOthers() (bool, error) {
 	turn := c.loader.Env("AGENTSTATELOOP_TURN")
 	if turn == "" {
 		return true, nil

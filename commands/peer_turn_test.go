@@ -13,9 +13,9 @@ import (
 // What the operator has told alpha in confidence.
 const confided = "launchcode7777"
 
-// refusedToPeers are command lines that show what the operator has said, or do what
+// commandsRefusedToPeers are command lines that show what the operator has said, or do what
 // only the operator may.
-var refusedToPeers = []string{
+var commandsRefusedToPeers = []string{
 	"history", "history -n 0 --json", "history --cost", "history --json --follow",
 	"prompt", "prompt --layer history", "prompt --key mail:1", "prompt --json", "prompt --from beta",
 	"inbox list", "inbox list --json", "inbox list --quarantined", "inbox show 1", "inbox show 1 --json", "inbox next", "inbox done t1 1 x",
@@ -26,17 +26,17 @@ var refusedToPeers = []string{
 	"fleet key", "fleet key --file k", "fleet plan beta=U", "fleet create --admin-key k --url nats://127.0.0.1:1",
 }
 
-// TestAPeersTurnMayCallLittle runs each command in a turn that another agent caused,
+// TestPeerTurnCommands runs each command in a turn that another agent caused,
 // with the real program. The variables of an older attempt, of what makes summaries,
 // and of a turn that never was do not help.
-func TestAPeersTurnMayCallLittle(t *testing.T) {
+func TestPeerTurnCommands(t *testing.T) {
 	t.Parallel()
 	s := newMeshAgents(t, buildProgram(t, t.TempDir()))
 	var script strings.Builder
 	call := func(as, args string) {
 		fmt.Fprintf(&script, "%s agentstateloop %s >>shown 2>>errors </dev/null && echo \"%s %s\" >>done\n", as, args, as, strings.ReplaceAll(args, "'", ""))
 	}
-	for _, args := range refusedToPeers {
+	for _, args := range commandsRefusedToPeers {
 		call("", args)
 	}
 	call("AGENTSTATELOOP_EPOCH=0", "history")
@@ -77,7 +77,7 @@ agentstateloop poll --if-due --quiet && agentstateloop nudge --no-poll >/dev/nul
 			t.Errorf("%s holds what the operator has said:\n%s", name, got)
 		}
 	}
-	if got := read("errors"); strings.Count(got, "was caused by another agent") != len(refusedToPeers)+1 || strings.Count(got, "a turn that is not known") != 2 {
+	if got := read("errors"); strings.Count(got, "was caused by another agent") != len(commandsRefusedToPeers)+1 || strings.Count(got, "names an unknown turn") != 2 {
 		t.Errorf("errors:\n%s", got)
 	}
 
@@ -91,9 +91,9 @@ agentstateloop poll --if-due --quiet && agentstateloop nudge --no-poll >/dev/nul
 	}
 }
 
-// TestAProcessThatOutlivesAPeersTurn checks that what such a turn leaves behind is
+// TestProcessOutlivesPeerTurn checks that what such a turn leaves behind is
 // still known as that agent's.
-func TestAProcessThatOutlivesAPeersTurn(t *testing.T) {
+func TestProcessOutlivesPeerTurn(t *testing.T) {
 	t.Parallel()
 	s := newMeshAgents(t, buildProgram(t, t.TempDir()))
 	s.add("alpha", "echo \"$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH\" >left; echo done\n", "beta")

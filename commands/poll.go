@@ -26,26 +26,27 @@ func pollCommand(p *program) *cli.Command {
 	var o pollOptions
 	return &cli.Command{
 		Name:  "poll",
-		Usage: "one cycle: read mail and mesh, answer, set the next poll",
-		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on what
-came, mails the answer, and rewrites the crontab line. Cron runs this; by hand
-it does the same at once, and tries to send what waits after a failure. With
-[turn] collect it stays while a sender may still write, a minute at a time.
-Prints nothing if nothing came. Exits 3 if a source cannot be read, or something
-cannot be sent.
+		Usage: "run a cycle: read mail and mesh, answer, set the next poll",
+		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on new
+messages, mails the answers, and rewrites the crontab line. Cron runs this
+command. By hand it does the same, and also retries deliveries that failed. With
+[turn] collect it waits for further messages of a sender, up to a minute at a
+time. Prints nothing if no message has arrived. Exits 3 if a source cannot be
+read or a message cannot be sent.
 
-With --linger it then stays for a while. It polls at once for new mail (IMAP
-IDLE), mesh messages and nudges, until shortly before cron comes again, or until
-a turn is due, which it runs. [schedule] linger does this in PREP and ACTIVE.
+With --linger it then keeps running. It polls immediately for new mail (IMAP
+IDLE), mesh messages and nudges, until shortly before the next cron run, or
+until a turn is due, which it runs. [schedule] linger does this in PREP and
+ACTIVE.
 
-Example:
+Examples:
   agentstateloop poll --dry-run     # what would a poll do now?
   agentstateloop poll --linger 50s`,
 		Flags: []cli.Flag{
-			switchFlag(&o.ifDue, "if-due", "do nothing before the next poll is due"),
+			switchFlag(&o.ifDue, "if-due", "do nothing unless a poll is due"),
 			switchFlag(&o.dryRun, "dry-run", "print what would happen, and change nothing"),
-			switchFlag(&o.quiet, "quiet", "for cron: print nothing; busy is not an error"),
-			durationFlag(&o.linger, "linger", "stay for `DURATION` and react at once", 0),
+			switchFlag(&o.quiet, "quiet", "for cron: print nothing, and exit 0 if busy"),
+			durationFlag(&o.linger, "linger", "keep running for `DURATION` and react immediately", 0),
 			switchFlag(&o.noTurn, "no-turn", "leave the messages to a later poll"),
 		},
 		// A preview shows messages of others.
@@ -200,7 +201,7 @@ func previewJSON(v cycle.Preview) cycle.Preview {
 }
 
 func printPreview(out *terminal.Output, v cycle.Preview) {
-	out.Printf("dry run: nothing below happens\n")
+	out.Printf("dry run: nothing is changed\n")
 	for _, m := range v.Arrived {
 		out.Printf("would take    a message from %s (%s)\n", plain.Line(m.From), plain.Line(m.Key))
 	}
@@ -212,7 +213,7 @@ func printPreview(out *terminal.Output, v cycle.Preview) {
 		out.Printf("would reject  a message from %s (%s): %s\n", plain.Line(m.From), plain.Line(m.Key), plain.Line(m.Reason))
 	}
 	for _, t := range v.Transitions {
-		out.Printf("would go      %s\n", plain.Line(t))
+		out.Printf("would change  %s\n", plain.Line(t))
 	}
 	if len(v.Transitions) == 0 {
 		out.Printf("would stay    %s\n", v.After)

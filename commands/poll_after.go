@@ -17,7 +17,7 @@ func (c *call) pollAfter(a *cycle.Agent) {
 	switch {
 	case err == nil, errors.Is(err, cycle.ErrBusy):
 	case errors.Is(err, cycle.ErrInterrupted):
-		c.out.Warn("recorded; the poll after it was interrupted, and the next one goes on")
+		c.out.Warn("recorded; the poll after it was interrupted, and the next one continues")
 	default:
 		c.out.Warn("recorded, but the poll after it failed: %v", err)
 	}
@@ -61,7 +61,7 @@ func withinMemory(a *cycle.Agent, limit uint64, work func() error) error {
 	if memory.Guard(limit, a.Secrets, func() { err = work() }) {
 		return err
 	}
-	exceeded := fmt.Errorf("the poll was ended, because it took more than %d MiB of memory", limit>>20)
+	exceeded := fmt.Errorf("the poll ended because it used more than %d MiB of memory", limit>>20)
 	_ = a.Store.Log(a.Now(), exceeded.Error()) // a failed write to the log is ignored
-	return terminal.WithHint(exceeded, "what was not recorded yet will be read again by the next poll; if that ends the same way, something sends too much")
+	return terminal.WithHint(exceeded, "the next poll reads again what is not recorded yet; if it ends the same way, a source sends too much")
 }

@@ -25,22 +25,22 @@ func promptCommand(p *program) *cli.Command {
 	var o promptOptions
 	return &cli.Command{
 		Name:  "prompt",
-		Usage: "show the prompt that the agent gets for a message",
-		Description: `Prints the prompt of the next message, or of an example if none waits. A prompt
-is made of layers. Each layer is a template: a file of that name with .tmpl in
-the folder of [turn] prompts replaces the built-in one. A broken file is not
-used; a warning here and in the log says so.
+		Usage: "show the agent's prompt for a message",
+		Description: `Prints the prompt of the next message, or of an example if no message is
+pending. A prompt consists of layers. Each layer is a template: a file of that
+name with .tmpl in the folder of [turn] prompts replaces the built-in one. A
+broken file is not used; a warning here and in the log reports it.
 
-The operator and each other agent have a conversation of their own. With --from
-it prints the prompt of an example from that agent, with what that one has said.
+The operator and each other agent have separate conversations. With --from it
+prints the prompt of an example message from that agent, in its conversation.
 
-Example:
+Examples:
   agentstateloop prompt --layer rules
   agentstateloop prompt --from dorlange3120`,
 		Flags: []cli.Flag{
-			textFlag(&o.key, "key", "`KEY` of a message, also an old one, as inbox list shows it"),
-			textFlag(&o.from, "from", "an example from the agent `HANDLE`, whose token proves it"),
-			switchFlag(&o.unproven, "unproven", "with --from: no token proves it"),
+			textFlag(&o.key, "key", "`KEY`: key or number of a message, even an old one"),
+			textFlag(&o.from, "from", "example from the agent `HANDLE`, proved by its token"),
+			switchFlag(&o.unproven, "unproven", "with --from, an example that no token proves"),
 			textFlag(&o.layer, "layer", "print only the layer `NAME`"),
 			switchFlag(&o.list, "list", "list the layers"),
 		},
@@ -133,11 +133,11 @@ func (c *call) printPrompt(view cycle.PromptView, all bool) {
 func promptRunCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "let a [[prompt]] of agent.toml have its turn now",
+		Usage:     "run a [[prompt]] of agent.toml now",
 		ArgsUsage: "NAME",
-		Description: `The agent is told the text of the prompt as at one of its times, with the same
-rights, and its answer is mailed as then. Its program (if) is not asked, and its
-next time stays as it is. Prints the key of the message, which inbox show takes,
+		Description: `Runs a turn with the text of the prompt, as at one of its times: with the same
+rights, and with the answer in a mail. Does not run the prompt's if program, and
+does not change its next time. Prints the key of the message, for inbox show,
 and does not wait for the answer.
 
 Example:

@@ -21,22 +21,22 @@ func remindCommand(p *program) *cli.Command {
 	var o remindOptions
 	return &cli.Command{
 		Name:      "remind",
-		Usage:     "wake the agent at a time, with a text",
+		Usage:     "wake the agent at a given time with a text",
 		ArgsUsage: "DURATION|TIME TEXT",
-		Description: `At that time the agent has a turn that is told TEXT. From inside a turn it is
-the agent's own reminder; elsewhere it is yours, and counts as a word from you.
-What the turn answers is mailed to you, unless it has nothing to say.
+		Description: `At that time the agent runs a turn with TEXT. Inside a turn, this sets a
+reminder of the agent's own; elsewhere the reminder is yours, and counts as a
+word from you. The answer is mailed to you, unless the agent has nothing to say.
 
 TIME is 08:00, "2026-03-02 08:00" or RFC 3339; without a zone it is local. The
-limit is 366 days. A reminder stays, whatever comes meanwhile: a message, a
-nudge, a reset. inbox drop KEY removes one. Of its own turns an agent may have
-[turn] self_turns in a row without a word from its operator. With - as TEXT it
-is read from standard input.
+limit is 366 days. Messages, nudges and resets do not end a reminder; inbox drop
+KEY does. Without a word from its operator, an agent may run at most [turn]
+self_turns turns of its own in a row. If TEXT is -, it is read from standard
+input.
 
-Example:
+Examples:
   agentstateloop remind 08:00 "send the report of the night"
   agentstateloop remind --list`,
-		Flags:  []cli.Flag{switchFlag(&o.list, "list", "list what the agent will wake for, and when")},
+		Flags:  []cli.Flag{switchFlag(&o.list, "list", "list the agent's wakeups")},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
@@ -52,7 +52,7 @@ func (o *remindOptions) run(c *call) error {
 	if err := c.arguments(words+1, words+1); err != nil {
 		return err
 	}
-	// Report a misspelt time before loading the agent. Only the agent knows its time zone.
+	// Report a hasUnknownMember time before loading the agent. Only the agent knows its time zone.
 	if _, err := cycle.ParseWhen(when, c.now(), time.Local); errors.Is(err, cycle.ErrNotATime) {
 		return terminal.Usagef("for example "+name+" remind 10m \"look at the build\"", "%v", err)
 	}
@@ -108,7 +108,7 @@ func listWakeups(c *call) error {
 	}
 	var lines [][]string
 	for _, row := range rows {
-		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, c.now()), string(row.Kind), plain.Line(row.Title) + held(row.Held)})
+		lines = append(lines, []string{wakeupNumber(row), terminal.Clock(row.At, c.now()), string(row.Kind), plain.Line(row.Title) + waitNote(row.Held)})
 	}
 	return c.out.Grid([]terminal.Column{{}, {}, {}, {}}, lines)
 }
@@ -137,8 +137,8 @@ func wakeupNumber(row view.Wakeup) string {
 	return strconv.FormatUint(row.Seq, 10)
 }
 
-// held returns the reason why a due wakeup still waits.
-func held(why string) string {
+// waitNote returns the reason why a due wakeup still waits.
+func waitNote(why string) string {
 	if why == "" {
 		return ""
 	}

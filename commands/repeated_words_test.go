@@ -14,9 +14,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestErrorsSayThingsOnce polls and examines agents whose servers, secrets and files fail
+// TestErrorsRepeatNoWords polls and examines agents whose servers, secrets and files fail
 // in many ways. No line that tells of it may have the same three words twice.
-func TestErrorsSayThingsOnce(t *testing.T) {
+func TestErrorsRepeatNoWords(t *testing.T) {
 	m := mailtest.StartMemory(t, mailtest.Options{Username: "agent@example.org"})
 	refuses := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: map[string]string{"g1": "another-token-0123"}}))
 	t.Cleanup(refuses.Close)
@@ -33,15 +33,15 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 		"the command fails":          {good + "password_command = [\"/bin/false\"]\n", goodSMTP, "", "", ""},
 		"the command is wrong":       {good + "password_command = [\"/bin/echo\", \"wrong-password-0123\"]\n", goodSMTP, "", "", "correct the password that /bin/echo prints"},
 		"the command is missing":     {good + "password_command = [\"/bin/no-such\"]\n", goodSMTP, "", "", ""},
-		"nobody listens":             {"host = \"" + closed + "\"\n" + file, "host = \"" + closed + "\"\n", "x", "", "check host and tls"},
-		"nobody knows the host":      {"host = \"imap.nowhere.invalid:993\"\n" + file, "host = \"smtp.nowhere.invalid:465\"\n", "x", "", ""},
-		"nobody vouches for it":      {"host = \"" + m.IMAPTLS + "\"\n" + file, "host = \"" + m.SMTPTLS + "\"\n", "x", "", "check host and tls"},
-		"it speaks no TLS":           {"host = \"" + m.IMAP + "\"\n" + file, "host = \"" + m.SMTP + "\"\n", "x", "", ""},
-		"they are exchanged":         {"host = \"" + m.SMTP + "\"\ntls = \"none\"\n" + file, "host = \"" + m.IMAP + "\"\ntls = \"none\"\n", "x", "", ""},
+		"connection refused":         {"host = \"" + closed + "\"\n" + file, "host = \"" + closed + "\"\n", "x", "", "check host and tls"},
+		"unknown host":               {"host = \"imap.nowhere.invalid:993\"\n" + file, "host = \"smtp.nowhere.invalid:465\"\n", "x", "", ""},
+		"untrusted certificate":      {"host = \"" + m.IMAPTLS + "\"\n" + file, "host = \"" + m.SMTPTLS + "\"\n", "x", "", "check host and tls"},
+		"no TLS":                     {"host = \"" + m.IMAP + "\"\n" + file, "host = \"" + m.SMTP + "\"\n", "x", "", ""},
+		"servers swapped":            {"host = \"" + m.SMTP + "\"\ntls = \"none\"\n" + file, "host = \"" + m.IMAP + "\"\ntls = \"none\"\n", "x", "", ""},
 		"the authority is missing":   {"host = \"" + m.IMAPTLS + "\"\nca_file = \"nowhere.pem\"\n" + file, "host = \"" + m.SMTPTLS + "\"\nca_file = \"nowhere.pem\"\n", "x", "", ""},
 		"the mesh refuses the token": {good + file, goodSMTP, m.Password, refuses.URL, "the token in "},
 		"the mesh is another server": {good + file, goodSMTP, m.Password, page.URL, ""},
-		"no mesh listens":            {good + file, goodSMTP, m.Password, "http://" + closed, "mesh serve"},
+		"no mesh":                    {good + file, goodSMTP, m.Password, "http://" + closed, "mesh serve"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -64,7 +64,7 @@ func TestErrorsSayThingsOnce(t *testing.T) {
 				p.run(t.Context(), append([]string{"agentstateloop", "--config", filepath.Join(dir, "agent.toml")}, args...))
 				for line := range strings.Lines(out.String()) {
 					if again := mailtest.Repeated(line); again != "" {
-						t.Errorf("%q says %q twice: %s", args, again, line)
+						t.Errorf("%q repeats %q: %s", args, again, line)
 					}
 				}
 				all.WriteString(out.String())

@@ -183,7 +183,7 @@ func (p *program) runApp(ctx context.Context, app *cli.App, args []string) error
 		return err
 	}
 	if asked := arrangeLoosely(app, args); len(asked.commands) == 0 && !asked.help && asked.hasSwitch("a", "agent", "config") {
-		return terminal.Usagef(fmt.Sprintf("say what to do: %s %s status; %[1]s --help lists the commands", name, strings.Join(args, " ")), "no command is given")
+		return terminal.Usagef(fmt.Sprintf("name a command: %s %s status; %[1]s --help lists the commands", name, strings.Join(args, " ")), "no command was given")
 	}
 	if p.json {
 		if asked := arrangeLoosely(app, args); asked.help || len(asked.commands) == 0 {

@@ -103,5 +103,5 @@ func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 	}
-	ts.Fatalf("nobody asked %s: %+v", args[0], box.Messages)
+	ts.Fatalf("no request asked %s: %+v", args[0], box.Messages)
 }

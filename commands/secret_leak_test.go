@@ -429,11 +429,11 @@ func (l *leakStory) post(url, secret, body string, want int) {
 		l.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var said bytes.Buffer
-	said.ReadFrom(resp.Body)
-	l.record(url, said.String())
+	var answer bytes.Buffer
+	answer.ReadFrom(resp.Body)
+	l.record(url, answer.String())
 	if resp.StatusCode != want {
-		l.t.Errorf("%s answers %s, want %d: %s", url, resp.Status, want, &said)
+		l.t.Errorf("%s answers %s, want %d: %s", url, resp.Status, want, &answer)
 	}
 }
 

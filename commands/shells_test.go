@@ -100,11 +100,11 @@ func (s *screen) keys(text string, keys ...string) {
 // wait waits until the terminal shows text.
 func (s *screen) wait(text string) {
 	s.t.Helper()
-	shown := ""
+	captured := ""
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) { // tmux does not report what a program writes
-		if shown = s.tmux("capture-pane", "-p"); strings.Contains(shown, text) {
+		if captured = s.tmux("capture-pane", "-p"); strings.Contains(captured, text) {
 			return
 		}
 	}
-	s.t.Fatalf("the terminal does not show %q:\n%s", text, shown)
+	s.t.Fatalf("the terminal does not show %q:\n%s", text, captured)
 }

@@ -9,16 +9,16 @@ import (
 func sleepCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:      "sleep",
-		Usage:     "rest for a while, and wake with a reason",
+		Usage:     "rest for a while, and wake with a text",
 		ArgsUsage: "DURATION [TEXT]",
-		Description: `Records that the agent wishes to rest, for a day at most. With TEXT it wakes
-after that time: it has a turn of its own, which is told TEXT, what this turn
-said at last, and what came meanwhile. A message ends the sleep, and its turn is
-told TEXT too; what comes from somebody else, or a nudge, wakes the agent at
-once. A new sleep replaces the one before it. With - as TEXT it is read from
-standard input.
+		Description: `Records that the agent wants to rest, for at most a day. With TEXT it wakes
+after that time and runs a turn of its own. That turn gets TEXT, the last words
+of this turn, and the news since then. A message of the same conversation ends
+the sleep early, and its turn also gets TEXT. Any other message, or a nudge,
+wakes the agent immediately. A new sleep replaces the old one. If TEXT is -, it
+is read from standard input.
 
-What must happen at its time, whatever comes meanwhile, is for remind.
+For a wakeup at a fixed time, whatever happens before, use remind.
 
 Example:
   agentstateloop sleep 10m "see whether the build is done"`,

@@ -99,7 +99,7 @@ func (s *soak) live(long time.Duration, seed uint64) {
 	s.check()
 	s.t.Logf("faults: %v", s.faults.count)
 	s.t.Logf("%d processes killed, agents killed %d times; %d mails, %d mesh messages, %d tells, %d nudges; %d commands exited with 75",
-		s.kills, s.groups, len(s.mails), len(s.posts), len(s.told), len(s.nudged), s.busy)
+		s.kills, s.groups, len(s.mails), len(s.posts), len(s.tellKeys), len(s.nudged), s.busy)
 }
 
 // soak is an agent, the servers it uses, and what was put in.
@@ -113,11 +113,11 @@ type soak struct {
 	mesh    *mesh.Server
 	store   *store.Store
 
-	mu            sync.Mutex
-	mails, posts  []string // Message-IDs of mails and ids of mesh messages
-	told, nudged  []string // keys of tells and reasons of nudges that exited with 0
-	kills, groups int      // processes killed; how often the agents were
-	busy          int      // commands that exited with 75
+	mu               sync.Mutex
+	mails, posts     []string // Message-IDs of mails and ids of mesh messages
+	tellKeys, nudged []string // keys of tells and reasons of nudges that exited with 0
+	kills, groups    int      // processes killed; how often the agents were
+	busy             int      // commands that exited with 75
 }
 
 // soakedMailbox is the mailbox of a soak, on a server without TLS.
@@ -202,7 +202,7 @@ func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 			}
 		case k < 14 && s.inboxLength() < 50: // the agent is slower
 			if out, done := s.runCommand(ctx, "tell", "--no-wait", "do it, "+id); done {
-				s.record(&s.told, strings.TrimSpace(out))
+				s.record(&s.tellKeys, strings.TrimSpace(out))
 			}
 		case k < 15:
 			s.runCommand(ctx, "stop")
@@ -349,7 +349,7 @@ func (s *soak) waitForRest() {
 // and 2). A message whose payload was damaged may be lost if the operator hears of it.
 func (s *soak) check() {
 	keys, nudges, lost, undeliverable := s.history()
-	for _, key := range s.told {
+	for _, key := range s.tellKeys {
 		if keys[key] == 0 && !lost[key] {
 			s.t.Errorf("tell %s had no turn", key)
 		}
@@ -364,7 +364,7 @@ func (s *soak) check() {
 			s.t.Errorf("%s was lost, and no mail says so", key)
 		}
 	}
-	if want := len(s.mails) + len(s.posts) + len(s.told); len(keys) < want { // more, if a tell was killed before it printed its key
+	if want := len(s.mails) + len(s.posts) + len(s.tellKeys); len(keys) < want { // more, if a tell was killed before it printed its key
 		s.t.Errorf("%d turns, want %d or more", len(keys), want)
 	}
 	for _, reason := range s.nudged {

@@ -18,10 +18,10 @@ import (
 // They need 646 KiB, so a new library is noticed.
 const maxInitialized = 700 << 10
 
-// TestWhatPackagesAllocate bounds what all packages allocate when the program starts,
+// TestPackageInitAllocations bounds what all packages allocate when the program starts,
 // whatever the command. With -v it shows the packages that allocate most, and how long
 // each took (docs/performance.md, "The binary").
-func TestWhatPackagesAllocate(t *testing.T) {
+func TestPackageInitAllocations(t *testing.T) {
 	cmd := exec.Command(buildProgram(t, t.TempDir()), "--version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()

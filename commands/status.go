@@ -26,28 +26,27 @@ func statusCommand(p *program) *cli.Command {
 	var o statusOptions
 	return &cli.Command{
 		Name:      "status",
-		Usage:     "show the agent's state, and what is wrong",
+		Usage:     "show the agent's state and its problems",
 		ArgsUsage: "[FILE|DIR...]",
-		Description: `Reads the agent's files and nothing else: it takes no lock and uses no network.
-In scripts use --json. It always prints every field; null means that there is
-nothing to report.
+		Description: `Only reads the agent's files: takes no lock and uses no network. In scripts use
+--json, which prints every field; null means that there is nothing to report.
 
-With --all, prints a line for each agent whose configuration is named or lies in
-a folder that is named, by default in the folder of yours; and for the agents
-that the mesh has seen besides them. A mesh over NATS names their hosts, and
-remembers for a week those that are AWAY: not seen for 35 minutes. Exits 3 if
-the mesh does not answer.
+With --all, prints one line per agent: the agents of the given configurations
+and folders, by default of the folder with your configuration, and other agents
+seen on the mesh. A mesh on NATS also reports their hosts. It lists an agent as
+AWAY after 35 minutes without a sign of life, and forgets it after a week. Exits
+3 if the mesh does not answer.
 
-With --watch it goes on until Ctrl-C. On a terminal it shows the status in one
-place, each second; elsewhere, and with --json, it prints it again when it
-changes, with --json as one line each time.
+With --watch it continues until Ctrl-C. On a terminal it redraws the status
+every second. Elsewhere, and with --json, it prints the status again after each
+change; with --json, each time as one line.
 
-Example:
+Examples:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all`,
 		Flags: []cli.Flag{
-			switchFlag(&o.all, "all", "all agents, yours and those on the mesh"),
-			switchFlag(&o.watch, "watch", "go on, and show what changes"),
+			switchFlag(&o.all, "all", "show all agents, yours and those on the mesh"),
+			switchFlag(&o.watch, "watch", "keep running and show changes"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -55,19 +54,19 @@ Example:
 
 func (o *statusOptions) run(c *call) error {
 	if o.all && o.watch {
-		return terminal.Usagef("watch one agent, named with -a HANDLE", "--watch is for one agent, and --all shows all")
+		return terminal.Usagef("select one agent with -a HANDLE", "--watch does not work with --all")
 	}
 	if o.all {
 		return statusAll(c)
 	}
 	if len(c.args) > 0 {
-		return terminal.Usagef("show several agents with --all, and one of them with -a HANDLE", "unexpected argument %q", c.arg(0))
+		return terminal.Usagef("use --all for several agents, and -a HANDLE for one of them", "unexpected argument %q", c.arg(0))
 	}
 	a, err := c.load()
 	if err != nil {
 		return err
 	}
-	hears, err := c.mayHear()
+	hears, err := c.mayReadOthers()
 	if err != nil {
 		return err
 	}

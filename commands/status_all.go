@@ -17,14 +17,14 @@ import (
 	"agentstateloop/state"
 )
 
-// household holds our agents, and the other agents that a mesh has seen lately.
-type household struct {
+// agentTable holds our agents, and the other agents that a mesh has seen lately.
+type agentTable struct {
 	agents []view.Status
-	others []mesh.Presence // nil if no mesh could be asked
+	others []mesh.Presence // nil if no mesh could be queried
 }
 
 // statusAllOutput is the JSON output of status --all: our agents, and the other agents that the
-// mesh has seen lately. If no mesh could be asked, Others is null, and Error is the reason.
+// mesh has seen lately. If no mesh could be queried, Others is null, and Error is the reason.
 type statusAllOutput struct {
 	Agents []view.Status    `json:"agents"`
 	Others []presenceOutput `json:"others"`
@@ -70,29 +70,29 @@ func presencesOf(seen []mesh.Presence) []presenceOutput {
 // statusAll shows the agents from the arguments, or else all agents whose configurations are in the
 // same folder as ours.
 func statusAll(c *call) error {
-	all, err := c.shownAgents()
+	all, err := c.agentsToShow()
 	if err != nil {
 		return err
 	}
-	hears, err := c.mayHear()
+	mayRead, err := c.mayReadOthers()
 	if err != nil {
 		return err
 	}
-	var h household
+	var h agentTable
 	for _, a := range all {
 		s, err := a.View().Status()
 		if err != nil {
 			return fmt.Errorf("@%s: %w", a.Handle, err)
 		}
-		if !hears {
+		if !mayRead {
 			s = s.WithoutWords()
 		}
 		h.agents = append(h.agents, s)
 	}
 	var failed error
-	if h.others, err = others(c.ctx, all); err != nil {
+	if h.others, err = otherPresences(c.ctx, all); err != nil {
 		failed = terminal.WithHint(&sourceError{failed: []string{plain.Line(err.Error())}},
-			"of the agents elsewhere nothing is known now; `"+name+" doctor` shows what is wrong with the mesh")
+			"the status of agents elsewhere is unknown; `"+name+" doctor` checks the mesh")
 	}
 	if c.json {
 		err = c.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})
@@ -102,8 +102,8 @@ func statusAll(c *call) error {
 	return errors.Join(err, failed)
 }
 
-// shownAgents loads the agents that status --all shows.
-func (c *call) shownAgents() ([]*cycle.Agent, error) {
+// agentsToShow loads the agents that status --all shows.
+func (c *call) agentsToShow() ([]*cycle.Agent, error) {
 	if len(c.args) > 0 {
 		return c.loadNamed()
 	}
@@ -114,14 +114,14 @@ func (c *call) shownAgents() ([]*cycle.Agent, error) {
 	return c.neighbours(a)
 }
 
-// others returns the agents on our meshes except ours. The first of our agents that reaches a
+// otherPresences returns the agents on our meshes except ours. The first of our agents that reaches a
 // mesh asks it, once.
-func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
+func otherPresences(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 	found := map[string]mesh.Presence{}
-	asked := map[string]bool{}
+	queried := map[string]bool{}
 	var failed []error
 	for _, a := range ours {
-		if a.Mesh == nil || asked[a.Mesh.Carrier.Address()] {
+		if a.Mesh == nil || queried[a.Mesh.Carrier.Address()] {
 			continue
 		}
 		online, err := a.Others(ctx)
@@ -132,12 +132,12 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 			}
 			continue
 		}
-		asked[a.Mesh.Carrier.Address()] = true
+		queried[a.Mesh.Carrier.Address()] = true
 		for _, other := range online {
 			found[other.Handle] = other
 		}
 	}
-	if len(asked) == 0 {
+	if len(queried) == 0 {
 		return nil, errors.Join(failed...)
 	}
 	for _, a := range ours {
@@ -152,7 +152,7 @@ func others(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
 }
 
 // print prints a line for each agent.
-func (h household) print(out *terminal.Output, now time.Time) error {
+func (h agentTable) print(out *terminal.Output, now time.Time) error {
 	var rows [][]string
 	for _, s := range h.agents {
 		since := ""

@@ -93,12 +93,12 @@ func TestStatusWatch(t *testing.T) {
 
 // TestFullOutput: output that cannot be written is an error, in every command.
 func TestFullOutput(t *testing.T) {
-	var told strings.Builder
-	if code := Run(t.Context(), []string{name, "--help"}, nil, full{}, &told, nil); code != exitError {
+	var stderr strings.Builder
+	if code := Run(t.Context(), []string{name, "--help"}, nil, full{}, &stderr, nil); code != exitError {
 		t.Errorf("exit code %d", code)
 	}
-	if !strings.Contains(told.String(), "no space left") || !strings.Contains(told.String(), "hint: the command did its work") {
-		t.Errorf("told %q", told.String())
+	if !strings.Contains(stderr.String(), "no space left") || !strings.Contains(stderr.String(), "hint: the command did its work") {
+		t.Errorf("stderr %q", stderr.String())
 	}
 }
 
@@ -161,7 +161,7 @@ func TestWatchRestoresTheTerminal(t *testing.T) {
 func TestAgentsOfManyHosts(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.Local)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	h := household{others: []mesh.Presence{
+	h := agentTable{others: []mesh.Presence{
 		{Handle: "boreas", Phase: state.IDLE, Asleep: true, SeenAt: ago(time.Minute), Hosts: []mesh.HostSeen{{Host: "alpha", SeenAt: ago(time.Minute)}}},
 		{Handle: "dorlange3120", Phase: state.ACTIVE, Tier: state.TierCritical, SeenAt: ago(time.Second), Hosts: []mesh.HostSeen{
 			{Host: "alpha", SeenAt: ago(time.Second)}, {Host: "beta", SeenAt: ago(2 * time.Minute)}, {Host: "gamma", SeenAt: ago(2 * time.Hour), Away: true}}},
@@ -202,13 +202,13 @@ func TestAgentsOfManyHosts(t *testing.T) {
 	}
 }
 
-// TestAMeshThatIsDownIsNamedOnce checks that two agents of a mesh that does not answer cause
+// TestMeshOutageReportedOnce checks that two agents of a mesh that does not answer cause
 // one error.
-func TestAMeshThatIsDownIsNamedOnce(t *testing.T) {
+func TestMeshOutageReportedOnce(t *testing.T) {
 	agent := func(handle string) *cycle.Agent {
 		return &cycle.Agent{Handle: handle, Mesh: &cycle.Mesh{Carrier: &mesh.Client{URL: "http://127.0.0.1:1", Handle: handle}, Handle: handle}}
 	}
-	_, err := others(t.Context(), []*cycle.Agent{agent("alpha"), agent("beta")})
+	_, err := otherPresences(t.Context(), []*cycle.Agent{agent("alpha"), agent("beta")})
 	if err == nil || strings.Count(err.Error(), "mesh: ") != 1 {
 		t.Errorf("the error is %v", err)
 	}

@@ -26,45 +26,45 @@ func submitCommand(p *program) *cli.Command {
 		Name:      "submit",
 		Usage:     "set the answer of this turn",
 		ArgsUsage: "[TEXT]",
-		Description: `Sets the deliverable of the turn it is called from, once: fields, a text, and
-files that go with the reply. With - as TEXT it is read from standard input.
-Without submit, what the agent prints is the deliverable.
+		Description: `Sets the deliverable of the calling turn, once: fields, a text, and files for
+the reply. If TEXT is -, it is read from standard input. Without submit, the
+output of the agent is the deliverable.
 
 A field's VALUE has the type that the message asks for: JSON for a number, an
-integer, a boolean, an array or an object, else the text as it is. NAME:=JSON
-gives any value. What the message requires and is missing is an error.
+integer, a boolean, an array or an object, otherwise the text unchanged.
+NAME:=JSON sets any value. A missing required field is an error.
 
-With --after terminate the turn ends at once, and its agent is ended. With
---after suspend TEXT is only what is said so far: it prints an id, the agent
-ends, and the turn goes on when something reports by that id (see report), or
+With --after terminate the turn ends immediately, and its agent is terminated.
+With --after suspend, TEXT is an interim answer: submit prints an id, the agent
+ends, and the turn resumes when a report for that id arrives (see report), or
 when --deadline has passed.
 
 Example:
   agentstateloop submit --field verdict=green --field tests:=412 \
     --file report.pdf "all tests pass"`,
 		Flags: []cli.Flag{
-			repeatedFlag(&o.fields, "field", "a result `NAME=VALUE` or NAME:=JSON; may be repeated"),
-			repeatedFlag(&o.files, "file", "a `FILE` that goes with the reply; may be repeated"),
+			repeatedFlag(&o.fields, "field", "result, as `NAME=VALUE` or NAME:=JSON; may be repeated"),
+			repeatedFlag(&o.files, "file", "send this `FILE` with the reply; may be repeated"),
 			&cli.StringFlag{Name: "after", Value: mesh.Continue, Usage: "`WORD`: continue, suspend or terminate", Destination: &o.after},
-			durationFlag(&o.deadline, "deadline", "of a suspension: give up after `DURATION`", state.DefaultDeadline),
+			durationFlag(&o.deadline, "deadline", "with suspend: give up after `DURATION`", state.DefaultDeadline),
 		},
 		Action: p.action(0, 1, o.run),
 	}
 }
 
 func (o *submitOptions) run(c *call) error {
-	fields, err := givenFields(o.fields)
+	fields, err := submittedFields(o.fields)
 	if err != nil {
 		return err
 	}
 	sub := cycle.Submission{Fields: fields, Files: o.files}
 	switch {
 	case !slices.Contains([]string{mesh.Continue, mesh.Suspend, mesh.Terminate}, o.after):
-		return terminal.Usagef("it is continue, suspend or terminate", "--after %q is not known", o.after)
+		return terminal.Usagef("use continue, suspend or terminate", "unknown --after %q", o.after)
 	case o.after == mesh.Suspend && (len(sub.Fields) > 0 || len(sub.Files) > 0):
-		return terminal.Usagef("submit them when the report is in", "--field and --file are of the final answer, and --after suspend gives none")
+		return terminal.Usagef("submit them after the report", "--field and --file do not work with --after suspend, which gives no final answer")
 	case o.after != mesh.Suspend && c.given(&o.deadline) != "":
-		return terminal.Usagef("it is how long --after suspend waits", "--deadline has no effect")
+		return terminal.Usagef("it limits the wait of --after suspend", "--deadline works only with --after suspend")
 	case o.after == mesh.Suspend:
 		return o.suspend(c)
 	}
@@ -121,13 +121,13 @@ func sendCommand(p *program) *cli.Command {
 		Name:      "send",
 		Usage:     "send another agent a message",
 		ArgsUsage: "HANDLE TEXT",
-		Description: `Sends a message via the mesh and waits for no answer. With - as TEXT the message
-is read from standard input. With --file a copy of the file goes along: up to 16
-files of 16 MiB, 32 MiB together.
+		Description: `Sends a message through the mesh and does not wait for an answer. If TEXT is -,
+it is read from standard input. With --file a copy of the file is sent along: up
+to 16 files of 16 MiB, 32 MiB in total.
 
 Example:
   agentstateloop send dorlange3120 "the deploy is done" --file deploy.log`,
-		Flags:  []cli.Flag{repeatedFlag(&o.files, "file", "a `FILE` that goes along; may be repeated")},
+		Flags:  []cli.Flag{repeatedFlag(&o.files, "file", "send this `FILE` along; may be repeated")},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
 }

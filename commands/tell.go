@@ -24,25 +24,25 @@ func tellCommand(p *program) *cli.Command {
 	var o tellOptions
 	return &cli.Command{
 		Name:      "tell",
-		Usage:     "send the agent a message from here, and print its answer",
+		Usage:     "send the agent a message and print its answer",
 		ArgsUsage: "TEXT",
-		Description: `Counts as a message of the operator, sends no mail, and waits for what the turn
-hands back. Ctrl-C ends the waiting, not the turn. What it waits for stands on
-standard error after a few seconds: another turn, the messages before it, a
-server. If no turn can run soon (HALT, no money left, a rest after failures) it
-says so and does not wait; if that begins later it gives up and exits 4. With -
-as TEXT the message is read from standard input. With --no-wait it prints the
-message's key; ` + "`agentstateloop inbox show KEY`" + ` has the answer once it is there.
+		Description: `Counts as a message from the operator, sends no mail, and waits for the answer
+of the turn. Ctrl-C ends the wait, not the turn. After a few seconds it prints
+on standard error why it waits: another turn, earlier messages, a server. If no
+turn can run soon (HALT, out of money, cooldown after failures), it says so and
+does not wait; if that happens later, it gives up and exits 4. If TEXT is -, it
+is read from standard input. With --no-wait it prints the key of the message;
+inbox show KEY shows the answer later.
 
-With --mail the answer is mailed to the operator instead, as that of a mail is.
-A program has its own ways to speak, with fewer rights: see "Words of programs"
-in docs/operating.md.
+With --mail the answer is mailed to the operator instead, like the answer to a
+mail. Programs have their own ways to send messages, with fewer rights: see
+"Words of programs" in docs/operating.md.
 
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
-			switchFlag(&o.mail, "mail", "mail the answer to the operator, and return"),
-			switchFlag(&o.noWait, "no-wait", "print the message's key and return"),
+			switchFlag(&o.mail, "mail", "mail the answer to the operator and return"),
+			switchFlag(&o.noWait, "no-wait", "print the key of the message and return"),
 		},
 		Action: p.action(1, 1, o.run),
 	}
@@ -60,7 +60,7 @@ func (o *tellOptions) run(c *call) error {
 	tell := a.Tell
 	if o.mail {
 		if a.Mail == nil {
-			return terminal.Usagef("configure [mail], or leave out --mail to have the answer here", "no mail is configured")
+			return terminal.Usagef("configure [mail], or omit --mail to print the answer here", "no mail is configured")
 		}
 		tell = func(ctx context.Context, from, text string) (string, error) {
 			return a.TellEvent(ctx, cycle.EventMessage{From: from, Text: text, Operator: true})
@@ -77,8 +77,8 @@ func (o *tellOptions) run(c *call) error {
 	if why, err := noAnswerSoon(a, key); err != nil || why != nil {
 		return errors.Join(err, c.printKey(key, why))
 	}
-	why := whyWaits{call: c, agent: a, key: key}
-	answer, err := a.Await(c.ctx, key, why.hear)
+	reporter := waitReporter{call: c, agent: a, key: key}
+	answer, err := a.Await(c.ctx, key, reporter.update)
 	if err != nil {
 		return err
 	}
@@ -153,16 +153,16 @@ func (c *call) printAnswer(d cycle.Deliverable) error {
 		return err // a person stopped it, so the cause is known
 	}
 	return terminal.WithHint(err,
-		"`"+name+" doctor` checks the agent; what it printed is in turns/"+d.TurnID+" of the state directory")
+		"`"+name+" doctor` checks the agent; its output is in turns/"+d.TurnID+" of the state directory")
 }
 
-// sayAfter is the time that a reason must hold before it is printed. An answer that comes sooner
+// reasonAfter is the time that a reason must hold before it is printed. An answer that comes sooner
 // needs no reason.
-const sayAfter = 3 * time.Second
+const reasonAfter = 3 * time.Second
 
-// whyWaits prints the reason why an answer has not come. It prints each reason once, after it
-// has held for sayAfter. It gives up if no answer will come.
-type whyWaits struct {
+// waitReporter prints the reason why an answer has not come. It prints each reason once, after it
+// has held for reasonAfter. It gives up if no answer will come.
+type waitReporter struct {
 	*call // with --json it prints no reasons, and only gives up
 	agent *cycle.Agent
 	key   string
@@ -172,33 +172,33 @@ type whyWaits struct {
 	printed bool
 }
 
-// hear takes the current reason. It returns an error if waiting is useless.
-func (y *whyWaits) hear(w view.Waiting) error {
+// update takes the current reason. It returns an error if waiting is useless.
+func (r *waitReporter) update(w view.Waiting) error {
 	if w.Never {
-		return y.giveUp(w)
+		return r.giveUp(w)
 	}
-	y.tell(w)
+	r.show(w)
 	return nil
 }
 
-// tell prints the current reason, once it has held for sayAfter.
-func (y *whyWaits) tell(w view.Waiting) {
-	if w.Why != y.reason.Why || w.Who != y.reason.Who || !w.Since.Equal(y.reason.Since) {
-		y.since, y.printed = time.Now(), false
+// show prints the current reason, once it has held for reasonAfter.
+func (r *waitReporter) show(w view.Waiting) {
+	if w.Why != r.reason.Why || w.Who != r.reason.Who || !w.Since.Equal(r.reason.Since) {
+		r.since, r.printed = time.Now(), false
 	}
-	y.reason = w
-	if y.json || y.printed || time.Since(y.since) < sayAfter {
+	r.reason = w
+	if r.json || r.printed || time.Since(r.since) < reasonAfter {
 		return
 	}
-	y.printed = true
-	y.out.Note("waiting", "%s", present.Waiting(w, y.now()))
+	r.printed = true
+	r.out.Note("waiting", "%s", present.Waiting(w, r.now()))
 }
 
 // giveUp returns the error of a command that stops waiting.
-func (y *whyWaits) giveUp(w view.Waiting) error {
-	err := fmt.Errorf("no answer will come soon, and the message waits in the inbox: %s", present.Waiting(w, y.now()))
-	hint := "`" + name + " inbox show " + y.key + "` has the answer once it is there"
-	if first := present.WaitingHint(w, y.agent.Schedule.Mode); first != "" {
+func (r *waitReporter) giveUp(w view.Waiting) error {
+	err := fmt.Errorf("no answer is expected soon, and the message waits in the inbox: %s", present.Waiting(w, r.now()))
+	hint := "`" + name + " inbox show " + r.key + "` shows the answer later"
+	if first := present.WaitingHint(w, r.agent.Schedule.Mode); first != "" {
 		hint = first + "; " + hint
 	}
 	return terminal.WithHint(&waitError{coded(codeRefused, err), exitRefused}, hint)

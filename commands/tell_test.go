@@ -10,41 +10,41 @@ import (
 	"agentstateloop/cycle/view"
 )
 
-// TestWhyWaitsIsToldOnce checks that a reason is told when it has held, once, and not to
+// TestWaitReasonPrintedOnce checks that a reason is printed when it has held, once, and not to
 // a script, and that a reason which does not end ends the waiting.
-func TestWhyWaitsIsToldOnce(t *testing.T) {
+func TestWaitReasonPrintedOnce(t *testing.T) {
 	var stderr bytes.Buffer
 	p := testProgram()
 	p.out.Stderr = &stderr
-	why := whyWaits{call: &call{program: p}, agent: new(cycle.Agent), key: "cli:1"}
+	why := waitReporter{call: &call{program: p}, agent: new(cycle.Agent), key: "cli:1"}
 	hold := func(w view.Waiting) {
 		t.Helper()
 		for range 3 {
-			if err := why.hear(w); err != nil {
+			if err := why.update(w); err != nil {
 				t.Fatal(err)
 			}
-			why.since = why.since.Add(-sayAfter / 2)
+			why.since = why.since.Add(-reasonAfter / 2)
 		}
 	}
 	since := time.Now()
 	turn := view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since}
-	if why.hear(turn); stderr.Len() > 0 {
-		t.Errorf("told at once: %s", stderr.String())
+	if why.update(turn); stderr.Len() > 0 {
+		t.Errorf("printed too early: %s", stderr.String())
 	}
 	hold(turn)
 	hold(turn)
 	hold(view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since.Add(time.Minute)})
 	hold(view.Waiting{Why: view.WaitWorking, Since: since})
 	if n := strings.Count(stderr.String(), "agentstateloop: waiting: "); n != 3 {
-		t.Errorf("told %d times, want 3:\n%s", n, stderr.String())
+		t.Errorf("printed %d times, want 3:\n%s", n, stderr.String())
 	}
 	stderr.Reset()
 	why.json = true
 	hold(turn)
 	if stderr.Len() > 0 {
-		t.Errorf("a script is told: %s", stderr.String())
+		t.Errorf("printed to a script: %s", stderr.String())
 	}
-	err := why.hear(view.Waiting{Why: view.WaitHalted, Never: true, By: []string{"here"}})
+	err := why.update(view.Waiting{Why: view.WaitHalted, Never: true, By: []string{"here"}})
 	if err == nil || exitCode(err) != exitRefused || errorCodeOf(err) != codeRefused || !strings.Contains(hintOf(err), "agentstateloop resume") || !strings.Contains(hintOf(err), "inbox show cli:1") {
 		t.Errorf("HALT: %v, exit code %d, %s, %q", err, exitCode(err), errorCodeOf(err), hintOf(err))
 	}

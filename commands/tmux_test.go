@@ -152,14 +152,14 @@ func (w *tmux) screen(window string, more ...string) string {
 // right for it.
 func (w *tmux) broken(window string, columns int) (lines []string) {
 	w.t.Helper()
-	shown := map[string]bool{}
+	visible := map[string]bool{}
 	for _, line := range strings.Split(w.screen(window), "\n") {
-		shown[strings.TrimRight(line, " ")] = true
+		visible[strings.TrimRight(line, " ")] = true
 	}
 	for _, line := range strings.Split(w.screen(window, "-J"), "\n") {
 		line = strings.TrimRight(line, " ")
 		word := !strings.Contains(strings.TrimLeft(line, " "), " ")
-		if !shown[line] && !(word && terminal.Cells(strings.TrimLeft(line, " ")) > columns) {
+		if !visible[line] && !(word && terminal.Cells(strings.TrimLeft(line, " ")) > columns) {
 			lines = append(lines, line)
 		}
 	}
@@ -317,9 +317,9 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestWatchOnATerminal checks that status --watch stays in one place of a real terminal,
+// TestWatchOnTerminal checks that status --watch stays in one place of a real terminal,
 // moves with the time and the size, and leaves the terminal as it was.
-func TestWatchOnATerminal(t *testing.T) {
+func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	needPrograms(t, "tmux")
 	program := buildProgram(t, t.TempDir())
@@ -344,7 +344,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	seen := map[string]bool{}
 	for line := range strings.SplitSeq(later, "\n") {
 		if line = strings.TrimSpace(line); line != "" && seen[line] {
-			t.Errorf("the line %q is shown twice:\n%s", line, later)
+			t.Errorf("the line %q is printed twice:\n%s", line, later)
 		}
 		seen[line] = true
 	}

@@ -11,8 +11,8 @@ func versionCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "print the version",
-		Description: `Prints the same line as --version. With --json it also tells how this binary was
-built.
+		Description: `Prints the same line as --version. With --json it also prints how this binary
+was built.
 
 Example:
   agentstateloop version --json | jq -r .commit`,

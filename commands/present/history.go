@@ -29,58 +29,58 @@ func sentenceOf(parts ...string) sentence { return sentence{text: plain.Line(str
 // reader of every line needs it.
 type formatter func(r *HistoryReader, l state.Line) sentence
 
-// anyWhat is the entry of a kind whose lines record foreign words, or share one sentence for
+// anyRecord is the entry of a kind whose lines record foreign words, or share one sentence for
 // every record.
-const anyWhat = "*"
+const anyRecord = "*"
 
-// formatters maps each kind of line and its record to a formatter. TestEachLineIsDecided fails if
+// formatters maps each kind of line and its record to a formatter. TestEveryLineHasAFormatter fails if
 // one is missing. The map is built on first use.
 var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 	return map[state.LineKind]map[string]formatter{
 		state.LineMessage:    {"": (*HistoryReader).message, "retried": (*HistoryReader).retried, "report": nil},
 		state.LineDuplicate:  {"": nil},
-		state.LineGate:       {"": (*HistoryReader).quarantined, "to be asked about": (*HistoryReader).quarantined, "signed, in doubt": (*HistoryReader).quarantined, "not kept": (*HistoryReader).notKept, "a copy": nil},
+		state.LineGate:       {"": (*HistoryReader).quarantined, "to be asked about": (*HistoryReader).quarantined, "signed, in doubt": (*HistoryReader).quarantined, "not kept": (*HistoryReader).rejected, "a copy": nil},
 		state.LineQuarantine: {"released": (*HistoryReader).leftQuarantine, "dropped": (*HistoryReader).leftQuarantine},
-		state.LineChallenge:  {"made": (*HistoryReader).challenged, "answered": fixed("you answered whether a mail was yours"), "expired": (*HistoryReader).unanswered, "spoiled": nil},
+		state.LineChallenge:  {"made": (*HistoryReader).challenged, "answered": fixedSentence("you answered whether you wrote a mail"), "expired": (*HistoryReader).unanswered, "spoiled": nil},
 		state.LineNudge:      {"": (*HistoryReader).nudged},
-		state.LineNote:       {"relay": (*HistoryReader).relayed, anyWhat: nil},
+		state.LineNote:       {"relay": (*HistoryReader).relayed, anyRecord: nil},
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
-			string(state.WordPermitted): withReason("did what you had permitted"),
-			"not permitted":             withReason("the agent was not permitted something"),
-			"fresh session":             fixed("its session could not go on, so a fresh one began"),
-			"stop":                      withReason("its turn is stopped"), "reaped": withReason("its turn broke off and runs again"), "given back": withReason("its turn could not run and is tried again"), "dispatched": nil, "running": (*HistoryReader).runs, "suspended": nil,
+			string(state.WordPermitted): withReason("did what you permitted"),
+			"not permitted":             withReason("the agent was denied permission"),
+			"fresh session":             fixedSentence("its session could not continue, so a new one began"),
+			"stop":                      withReason("its turn was stopped"), "reaped": withReason("its turn was interrupted and runs again"), "given back": withReason("its turn could not run and is retried"), "dispatched": nil, "running": (*HistoryReader).turnRuns, "suspended": nil,
 			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
 		},
 		state.LineTask:       {"": (*HistoryReader).task},
 		state.LineEnded:      {"skipped": (*HistoryReader).ended, "error": (*HistoryReader).ended},
-		state.LineEffect:     {"queued": (*HistoryReader).wrote, "rendered again": nil},
-		state.LineDelivery:   {"undeliverable": (*HistoryReader).givenUp, "dropped": (*HistoryReader).notSent, "not filed": (*HistoryReader).notFiled, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
-		state.LineCredential: {"failed": (*HistoryReader).refused, "recovered": (*HistoryReader).works, "blocker": nil, "blocker over": nil},
+		state.LineEffect:     {"queued": (*HistoryReader).queued, "rendered again": nil},
+		state.LineDelivery:   {"undeliverable": (*HistoryReader).undeliverable, "dropped": (*HistoryReader).deliveryDropped, "not filed": (*HistoryReader).notFiled, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
+		state.LineCredential: {"failed": (*HistoryReader).loginRefused, "recovered": (*HistoryReader).loginWorks, "blocker": nil, "blocker over": nil},
 		state.LineBackend:    {"out": (*HistoryReader).backendOut, "works": (*HistoryReader).backendWorks},
 		state.LineHalt:       {"halt": (*HistoryReader).halted, "go": (*HistoryReader).halted},
-		state.LineControl:    {anyWhat: (*HistoryReader).control},
+		state.LineControl:    {anyRecord: (*HistoryReader).control},
 		state.LineReset:      {"": (*HistoryReader).reset},
 		state.LineMemory:     {"": (*HistoryReader).remembered},
-		state.LineCompaction: {"made": fixed("a summary stands for what was said so far"), string(state.WordNoSummary): withReason("could not sum up what was said"), "stale": nil},
-		state.LinePrompt:     {"missed": prompted("was missed"), "skipped": prompted("was not needed"), "failed": prompted("did not run"), "next": nil, "removed": nil},
-		state.LineSleep:      {"asked": (*HistoryReader).sleeps, "held": (*HistoryReader).selfHeld, "retried": nil, "over": nil, "asleep": nil},
+		state.LineCompaction: {"made": fixedSentence("a summary replaced the conversation"), string(state.WordNoSummary): withReason("the conversation could not be summarized"), "stale": nil},
+		state.LinePrompt:     {"missed": promptSentence("was missed"), "skipped": promptSentence("was not needed"), "failed": promptSentence("did not run"), "next": nil, "removed": nil},
+		state.LineSleep:      {"asked": (*HistoryReader).restAsked, "held": (*HistoryReader).wakeupsHeld, "retried": nil, "over": nil, "asleep": nil},
 		state.LineEdge: {
-			"await": (*HistoryReader).awaits, "report": (*HistoryReader).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*HistoryReader).lapsed,
+			"await": (*HistoryReader).reportAwaited, "report": (*HistoryReader).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*HistoryReader).reportMissing,
 		},
-		state.LineSchedule: {anyWhat: (*HistoryReader).schedule},
+		state.LineSchedule: {anyRecord: (*HistoryReader).schedule},
 		state.LineRecovery: {"": withReason("state restored")},
 		state.LineSpend:    {"": nil},
 		state.LineAck:      {"waits": nil, "not needed": nil},
 		state.LineCredit:   {"opened": (*HistoryReader).credit, "topped up": (*HistoryReader).credit},
-		state.LineTier:     {anyWhat: (*HistoryReader).tier},
+		state.LineTier:     {anyRecord: (*HistoryReader).tier},
 		state.LineFetch:    {"failing": (*HistoryReader).unfetched, "still failing": (*HistoryReader).unfetched, "ended": (*HistoryReader).unfetched},
-		state.LineSweep:    {"": withReason("a mail had been missed")},
+		state.LineSweep:    {"": withReason("a missed mail was found")},
 		state.LineDamage:   {"damaged": (*HistoryReader).damaged, "mended": (*HistoryReader).damaged, "not there": nil},
-		state.LineBounce:   {"lost": (*HistoryReader).cameBack, "delayed": (*HistoryReader).cameBack, "told": nil},
+		state.LineBounce:   {"lost": (*HistoryReader).returned, "delayed": (*HistoryReader).returned, "told": nil},
 		state.LineNumber:   {"": nil},
-		state.LineGivenUp:  {"retried": fixed("what was given up is sent again"), "dropped": (*HistoryReader).notSent, "forgotten": nil},
-		state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": fixed("mail can be sent again"), "nothing waits": nil},
+		state.LineGivenUp:  {"retried": fixedSentence("a failed message is sent again"), "dropped": (*HistoryReader).deliveryDropped, "forgotten": nil},
+		state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": fixedSentence("mail can be sent again"), "nothing waits": nil},
 	}
 })
 
@@ -89,25 +89,25 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 func formatterOf(l state.Line) (t formatter, ok bool) {
 	whats := formatters()[l.Kind]
 	if t, ok = whats[string(l.What)]; !ok {
-		t, ok = whats[anyWhat]
+		t, ok = whats[anyRecord]
 	}
 	return t, ok
 }
 
-// fixed returns a formatter with the same sentence for each line.
-func fixed(text string) formatter {
+// fixedSentence returns a formatter with the same sentence for each line.
+func fixedSentence(text string) formatter {
 	return func(*HistoryReader, state.Line) sentence { return sentence{text: text} }
 }
 
 // withReason returns a formatter with the same sentence and the reason of the line.
 func withReason(text string) formatter {
-	return func(_ *HistoryReader, l state.Line) sentence { return sentenceOf(text, because(l.Reason)) }
+	return func(_ *HistoryReader, l state.Line) sentence { return sentenceOf(text, reasonSuffix(l.Reason)) }
 }
 
-// prompted returns a formatter with the same sentence about each prompt.
-func prompted(text string) formatter {
+// promptSentence returns a formatter with the same sentence about each prompt.
+func promptSentence(text string) formatter {
 	return func(_ *HistoryReader, l state.Line) sentence {
-		return sentenceOf("the prompt ", l.From, " ", text, because(l.Reason))
+		return sentenceOf("the prompt ", l.From, " ", text, reasonSuffix(l.Reason))
 	}
 }
 
@@ -161,7 +161,7 @@ func (r *HistoryReader) quote(what sentence) string {
 	case what.within:
 		return what.text + what.after
 	case !ok:
-		return what.text + ": (not kept any more)" + what.after
+		return what.text + ": (no longer kept)" + what.after
 	case words == "":
 		return what.text + ": (no text)" + what.after
 	}
@@ -199,8 +199,10 @@ func (r *HistoryReader) record(l state.Line) sentence {
 	return what
 }
 
-// called returns the number of a key that a person knows, or else fallback.
-func (r *HistoryReader) called(key, fallback string) string { return cmp.Or(r.numbers[key], fallback) }
+// numberOr returns the number of a key that a person knows, or else fallback.
+func (r *HistoryReader) numberOr(key, fallback string) string {
+	return cmp.Or(r.numbers[key], fallback)
+}
 
 // clock formats a time. It adds the date if that differs from the line's.
 func (r *HistoryReader) clock(t, at time.Time) string {
@@ -230,8 +232,8 @@ func (r *HistoryReader) localTimes(text string, at time.Time) string {
 	})
 }
 
-// tookFor formats a duration: "4 s", "1h30m".
-func tookFor(d time.Duration) string {
+// formatTook formats a duration: "4 s", "1h30m".
+func formatTook(d time.Duration) string {
 	if d < time.Minute {
 		return strconv.Itoa(int(max(0, d).Round(time.Second)/time.Second)) + " s"
 	}

@@ -74,15 +74,15 @@ var writes = map[string]struct {
 	"loseHookCall": {state.LineDelivery, 1}, "endUndelivered": {state.LineGivenUp, 1},
 }
 
-// TestEachLineIsDecided checks that each kind of line, and each thing that a line of it
-// records, is told or left out on purpose: a new one must be decided in formatters.
-func TestEachLineIsDecided(t *testing.T) {
+// TestEveryLineHasAFormatter checks that each kind of line, and each thing that a line of it
+// records, has an entry in formatters.
+func TestEveryLineHasAFormatter(t *testing.T) {
 	files, constants := stateSource(t)
 	found := 0
 	decided := func(kind state.LineKind, what string) {
 		found++
 		if _, ok := formatterOf(state.Line{Kind: kind, What: state.Word(what)}); !ok {
-			t.Errorf("nothing decides what the history tells of a line %q that records %q: see formatters", kind, what)
+			t.Errorf("no formatter for lines %q with %q: add one to formatters", kind, what)
 		}
 	}
 	kinds := 0
@@ -90,7 +90,7 @@ func TestEachLineIsDecided(t *testing.T) {
 		if strings.HasPrefix(name, "Line") {
 			kinds++
 			if len(formatters()[state.LineKind(kind)]) == 0 {
-				t.Errorf("nothing decides what the history tells of lines %q: see formatters", kind)
+				t.Errorf("no formatter for lines %q: add one to formatters", kind)
 			}
 		}
 	}
@@ -141,8 +141,8 @@ func lineLiteral(n *ast.CompositeLit, constants map[string]string, decided func(
 	}
 }
 
-// TestTold checks the sentences.
-func TestTold(t *testing.T) {
+// TestHistorySentences checks the sentences.
+func TestHistorySentences(t *testing.T) {
 	at := time.Date(2026, 11, 23, 3, 50, 0, 0, time.Local)
 	mail := state.Message{Key: "mail:1", Source: state.Mail, From: "op@example.com", Operator: true, Observed: at}
 	peer := state.Message{Key: "mesh:1", Source: state.Mesh, Kind: "ask", From: "dorlange3120", Proof: state.ByToken, Observed: at}
@@ -173,7 +173,7 @@ func TestTold(t *testing.T) {
 		{[]state.Line{{Kind: state.LineMessage, Message: &peer}}, `03:50 dorlange3120 asked: (no text)`},
 		{[]state.Line{{Kind: state.LineMessage, Message: &forged}}, `03:50 dorlange3120 (not proved): (no text)`},
 		{[]state.Line{{Kind: state.LineMessage, Message: &plan}}, `03:50 sleeps until 04:00: "look at the build"`},
-		{[]state.Line{{Kind: state.LineMessage, Message: &state.Message{Key: "gone", Operator: true}}}, `03:50 you: (not kept any more)`},
+		{[]state.Line{{Kind: state.LineMessage, Message: &state.Message{Key: "gone", Operator: true}}}, `03:50 you: (no longer kept)`},
 		{[]state.Line{{Kind: state.LineMessage, Message: &hostile}}, "03:50 you: \"a [2J�b c\""},
 		{[]state.Line{
 			{Kind: state.LineSpend, TurnID: "t1", Spending: &state.Spending{Cost: 10_000}},
@@ -184,7 +184,7 @@ func TestTold(t *testing.T) {
 		{[]state.Line{{Kind: state.LineTask, At: at.Add(65 * time.Second), Outcome: state.Success, Row: &peer}}, `03:51 answered dorlange3120 03:50 after 1m5s`},
 		{[]state.Line{{Kind: state.LineTask, At: at, Outcome: state.Failed, Reason: "exit status 1\n", Row: &mail}}, `03:50 failed on 03:50 "is the build green?" after 0 s: exit status 1`},
 		{[]state.Line{{Kind: state.LineTask, At: at, Outcome: state.Success, Row: &mail, Collected: []state.Message{mail, mail}}}, `03:50 answered 3 messages, the first of 03:50 "is the build green?" after 0 s`},
-		{[]state.Line{{Kind: state.LineTask, At: at.Add(11 * time.Minute), Outcome: state.Success, Row: &plan}}, `04:01 did what it had planned for 04:00 "look at the build" after 1m`},
+		{[]state.Line{{Kind: state.LineTask, At: at.Add(11 * time.Minute), Outcome: state.Success, Row: &plan}}, `04:01 carried out its plan for 04:00 "look at the build" after 1m`},
 		{[]state.Line{{Kind: state.LineTransition, Old: state.PREP, New: state.IDLE, Reason: "silence"}}, `03:50 going quiet`},
 		{[]state.Line{{Kind: state.LineTransition, Old: state.IDLE, New: state.PREP, Reason: "by hand: two"}}, `03:50 awake, PREP: by hand: two`},
 		{[]state.Line{{Kind: state.LineTransition, Old: state.IDLE, New: state.PREP, Reason: "operator message"}}, ``},
@@ -192,7 +192,7 @@ func TestTold(t *testing.T) {
 			{Kind: state.LineGate, Key: "mail:9", Source: state.Mail, From: "mallory@example.net", Gate: "trust", Reason: "dmarc=fail: mx; dmarc=fail", Number: 3},
 			{Kind: state.LineQuarantine, What: "released", Key: "mail:9", Reason: "by hand"},
 		}, "03:50 mail from mallory@example.net quarantined as q3: dmarc=fail\n03:50 q3 released: by hand"},
-		{[]state.Line{{Kind: state.LineGate, What: "not kept", Count: 7, Gate: "list", Source: state.Mail}}, `03:50 7 more items rejected, and not kept: gate list`},
+		{[]state.Line{{Kind: state.LineGate, What: "not kept", Count: 7, Gate: "list", Source: state.Mail}}, `03:50 7 more items rejected without a copy: gate list`},
 		{[]state.Line{{Kind: state.LineNumber, Key: "mail:8", Number: 2}, {Kind: state.LineFetch, What: "failing", Key: "mail:8", Reason: "NO"}}, `03:50 a mail (f2) cannot be fetched: NO`},
 		{[]state.Line{{Kind: state.LineHalt, What: "halt", From: "mesh", Reason: "x"}}, `03:50 HALT by the mesh: x`},
 		{[]state.Line{{Kind: state.LineControl, What: "STATUS"}}, `03:50 you: STATUS`},
@@ -201,12 +201,12 @@ func TestTold(t *testing.T) {
 		{[]state.Line{{Kind: state.LineEffect, What: "queued", Effect: &state.Effect{Kind: state.OperatorQuestion, To: "op@example.com", Text: "May I?", Options: []string{"yes", "no"}}}}, `03:50 asked you: "May I?" (yes, no)`},
 		{[]state.Line{{Kind: state.LineEdge, What: "report", Key: "m2", Source: state.Mail, From: "op", Request: "question.1", Response: "m2"}}, `03:50 you answered by mail`},
 		{[]state.Line{{Kind: state.LineEdge, What: "report", Key: "m2", Source: state.CLI, From: "op", Request: "question.1", Response: "m2"}}, `03:50 you answered at the terminal`},
-		{[]state.Line{{Kind: state.LineEdge, What: "report", From: "op", Request: "question.1", Response: "timeout"}}, `03:50 no answer from you: it goes on without one`},
-		{[]state.Line{{Kind: state.LineEdge, What: "report", From: "op", Request: "question.1", Response: "timeout: superseded"}}, `03:50 its question to you is closed: you wrote about something else`},
+		{[]state.Line{{Kind: state.LineEdge, What: "report", From: "op", Request: "question.1", Response: "timeout"}}, `03:50 no answer from you: it continues without one`},
+		{[]state.Line{{Kind: state.LineEdge, What: "report", From: "op", Request: "question.1", Response: "timeout: superseded"}}, `03:50 its question to you was closed: you wrote about something else`},
 		{[]state.Line{{Kind: state.LineEdge, What: "report", From: "bob", To: "a", Request: "ask.1", Response: "r", Outcome: state.Success}}, `03:50 bob reported: success`},
 		{[]state.Line{{Kind: state.LineEdge, What: "report", From: "bob", To: "a", Request: "ask.1", Response: "timeout"}}, `03:50 no answer from bob`},
 		{[]state.Line{{Kind: state.LineDelivery, What: "undeliverable", ID: "reply.t1", Reason: "554 no"}}, `03:50 gave up sending: answer: 554 no`},
-		{[]state.Line{{Kind: state.LineSleep, What: "asked", Reason: "until " + at.Add(2*time.Hour).UTC().Format(time.RFC3339)}}, `03:50 asked to be left alone until 05:50`},
+		{[]state.Line{{Kind: state.LineSleep, What: "asked", Reason: "until " + at.Add(2*time.Hour).UTC().Format(time.RFC3339)}}, `03:50 asked to rest until 05:50`},
 		{[]state.Line{{Kind: state.LinePrompt, What: "missed", From: "ci", Reason: "the machine was off at " + at.UTC().AddDate(0, 0, -1).Format("2006-01-02 15:04 UTC")}}, `03:50 the prompt ci was missed: the machine was off at 2026-11-22 03:50`},
 		{[]state.Line{{Kind: "of tomorrow", What: "begun", Reason: "x"}}, `03:50 of tomorrow begun x`},
 		{[]state.Line{{Kind: state.LineHalt, What: "go", At: at.AddDate(0, 0, 1)}, {Kind: state.LineHalt, What: "go", At: at.AddDate(0, 0, 1)}}, "Tuesday, 2026-11-24\n03:50 GO\n03:50 GO"},
@@ -227,8 +227,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestEveryLineIsToldOfAnything calls every formatter with a line that holds nothing else.
-func TestEveryLineIsToldOfAnything(t *testing.T) {
+// TestFormattersAcceptEmptyLines calls every formatter with a line that holds nothing else.
+func TestFormattersAcceptEmptyLines(t *testing.T) {
 	for kind, whats := range formatters() {
 		for what, format := range whats {
 			got := NewHistoryReader(time.Time{}, nil, nil).record(state.Line{Kind: kind, What: state.Word(what)})

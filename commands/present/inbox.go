@@ -24,12 +24,12 @@ type InboxStatus struct {
 func (i InboxStatus) Of(row view.InboxRow) string {
 	switch row.Status {
 	case view.RowFetching:
-		return "large, is being fetched"
+		return "large, being fetched"
 	case view.RowFailing:
-		return fmt.Sprintf("cannot be fetched, %s, again at %s%s",
-			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), because(OneLine(row.Reason)))
+		return fmt.Sprintf("cannot be fetched, %s, next try %s%s",
+			terminal.Count(row.Tries, "failure"), i.clock(*row.NextRetryAt), reasonSuffix(OneLine(row.Reason)))
 	case view.RowQuarantined:
-		return "quarantined by gate " + OneLine(row.Gate) + because(OneLine(row.Reason))
+		return "quarantined by gate " + OneLine(row.Gate) + reasonSuffix(OneLine(row.Reason))
 	}
 	return i.ofMessage(*row.Message)
 }
@@ -41,7 +41,7 @@ func (i InboxStatus) ofMessage(m state.Message) string {
 	case state.Consumed:
 		return "its turn is over"
 	case state.Errored:
-		return "given up"
+		return "failed"
 	case state.Skipped:
 		return "ended without a turn"
 	}
@@ -51,19 +51,19 @@ func (i InboxStatus) ofMessage(m state.Message) string {
 	h, held := i.State.HeldBack(m, i.Policy, i.Now)
 	switch {
 	case !held && m.Attempts > 0:
-		return "waits for another attempt"
+		return "waits for the next attempt"
 	case !held:
 		return "waits for its turn"
 	case h.Until.IsZero():
-		return "waits" + because(plain.Line(h.Why))
+		return "waits" + reasonSuffix(plain.Line(h.Why))
 	case m.Source == state.Self && m.TurnID == "":
-		return ownPlan(m.Kind) + " " + i.clock(h.Until)
+		return wakeupPrefix(m.Kind) + " " + i.clock(h.Until)
 	}
-	return "waits until " + i.clock(h.Until) + because(plain.Line(h.Why))
+	return "waits until " + i.clock(h.Until) + reasonSuffix(plain.Line(h.Why))
 }
 
-// ownPlan returns the words for a wakeup that the agent has planned.
-func ownPlan(kind string) string {
+// wakeupPrefix returns the words for a wakeup that the agent has planned.
+func wakeupPrefix(kind string) string {
 	switch kind {
 	case state.KindSleep:
 		return "sleeps until"
@@ -82,11 +82,11 @@ func (i InboxStatus) ofTurn() string {
 	case head.Pulled:
 		return "taken by inbox next at " + i.clock(head.Since)
 	case head.Status == state.HeadDispatched:
-		return "its turn begins"
+		return "its turn is starting"
 	case head.Stop != "":
 		return "its turn is being stopped"
 	}
-	return "its turn runs since " + i.clock(head.Since)
+	return "its turn started at " + i.clock(head.Since)
 }
 
 // ofSuspended describes the open questions of a turn, and the work that it has started.
@@ -98,7 +98,7 @@ func (i InboxStatus) ofSuspended(head state.Head) string {
 		case w.Answered():
 			continue
 		case w.Operator:
-			asks = append(asks, inQuotes(w.Text)+offered(w.Options))
+			asks = append(asks, inQuotes(w.Text)+optionsSuffix(w.Options))
 		case w.Outside && !slices.Contains(started, to):
 			started = append(started, to)
 		case !w.Outside && !slices.Contains(asked, to):
@@ -112,7 +112,7 @@ func (i InboxStatus) ofSuspended(head state.Head) string {
 		return "asks you " + strings.Join(asks, " and ") + ", waits until " + i.clock(until)
 	}
 	if len(asked)+len(started) == 0 {
-		return "its turn has what it waited for, and goes on"
+		return "its turn has all answers and resumes"
 	}
 	text := "asked " + strings.Join(asked, ", ") + ", waits for the " + answers(len(asked))
 	switch {
@@ -124,8 +124,8 @@ func (i InboxStatus) ofSuspended(head state.Head) string {
 	return text + " until " + i.clock(until)
 }
 
-// offered returns the options of a question in brackets, or "".
-func offered(options []string) string {
+// optionsSuffix returns the options of a question in brackets, or "".
+func optionsSuffix(options []string) string {
 	return around(" (", plain.Line(strings.Join(options, ", ")), ")")
 }
 
@@ -143,7 +143,7 @@ func InboxSender(row view.InboxRow) string {
 	case row.Status == view.RowFetching || row.Status == view.RowFailing:
 		return ""
 	case row.Status == view.RowQuarantined:
-		return cmp.Or(from, "nobody") + " (not proved)"
+		return cmp.Or(from, "unknown sender") + " (not proved)"
 	case row.Source == state.Self:
 		return "the agent itself"
 	case row.Source == state.Clock:

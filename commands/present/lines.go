@@ -118,7 +118,7 @@ func Report(r cycle.Report, now time.Time) string {
 		number     int
 		noun, does string
 	}{
-		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " in"}, {r.Rejected, "message", " rejected"},
+		{r.Nudges, "nudge", ""}, {r.Arrived, "message", " received"}, {r.Rejected, "message", " rejected"},
 		{r.Turns, "turn", " run"}, {r.Sent, "mail", " sent"}, {r.Posted, "message", " sent to other agents"},
 	} {
 		if n.number > 0 {

@@ -2,7 +2,6 @@ package present
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -18,11 +17,11 @@ func OutboxStatus(r cycle.OutboxRow, now time.Time) string {
 	reason := plain.Line(r.Reason)
 	switch r.Status {
 	case cycle.RowUndelivered:
-		return "given up" + since(r.Ended, now) + ": " + cmp.Or(reason, "it waited too long")
+		return "failed" + since(r.Ended, now) + ": " + cmp.Or(reason, "it waited too long")
 	case cycle.RowLost:
-		return "was not sent, and is not kept: " + reason
+		return "was not sent, and was not kept: " + reason
 	case cycle.RowReturned:
-		return "came back" + since(r.Ended, now) + ": " + cmp.Or(reason, "no reason given")
+		return "returned" + since(r.Ended, now) + ": " + cmp.Or(reason, "no reason given")
 	case cycle.RowHeld:
 		return "held by HALT"
 	case cycle.RowSending:
@@ -46,7 +45,7 @@ func since(at *time.Time, now time.Time) string {
 	if at == nil {
 		return ""
 	}
-	return fmt.Sprintf(" %s", terminal.Clock(*at, now))
+	return " at " + terminal.Clock(*at, now)
 }
 
 // OutboxNumber returns the number of a row, or its id if it has no number.
@@ -62,7 +61,7 @@ var effectNames = sync.OnceValue(func() map[state.EffectKind]string {
 	return map[state.EffectKind]string{
 		state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
 		state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.OperatorQuestion: "question to you", state.Post: "message",
-		state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "for another agent",
+		state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "mail for another agent",
 		state.Challenge: "did you write this?", state.HookCall: "event",
 	}
 })

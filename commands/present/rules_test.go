@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestTextsComeFromData checks that the package can read no files and no flags, and can print
+// TestPackageOnlyFormatsData checks that the package can read no files and no flags, and can print
 // nothing.
-func TestTextsComeFromData(t *testing.T) {
+func TestPackageOnlyFormatsData(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

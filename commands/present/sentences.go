@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// whoWrote returns the sender of a message, in the words that the history's reader knows.
-func whoWrote(m state.Message) string {
+// senderName returns the sender of a message, in the words that the history's reader knows.
+func senderName(m state.Message) string {
 	switch {
 	case m.Source == state.Clock:
 		return "the prompt " + plain.Line(m.From)
@@ -30,17 +30,17 @@ func (r *HistoryReader) message(l state.Line) sentence {
 	}
 	after := ""
 	if m.Status == state.Deferred && m.Source != state.Self && m.Reason != state.CollectReason {
-		after = ", waits until " + r.clock(m.NextRetryAt, l.At) + because(plain.Line(m.Reason))
+		after = ", waits until " + r.clock(m.NextRetryAt, l.At) + reasonSuffix(plain.Line(m.Reason))
 	}
 	switch {
 	case m.Source == state.Self:
 		return sentence{text: r.plan(*m, l), quote: m}
 	case m.Source == state.Mesh && m.Kind == "ask":
-		return sentence{text: whoWrote(*m) + " asked", quote: m, after: after}
+		return sentence{text: senderName(*m) + " asked", quote: m, after: after}
 	case m.Source == state.EventSource && !m.Operator:
-		return sentence{text: whoWrote(*m) + " (program)", quote: m, after: after}
+		return sentence{text: senderName(*m) + " (program)", quote: m, after: after}
 	}
-	return sentence{text: whoWrote(*m), quote: m, after: after}
+	return sentence{text: senderName(*m), quote: m, after: after}
 }
 
 // plan describes a wakeup that the agent has planned, or that the operator has set.
@@ -66,20 +66,20 @@ func (r *HistoryReader) retried(l state.Line) sentence {
 
 // itemOf describes an item that a gate rejected.
 func itemOf(l state.Line) string {
-	from := " from " + plain.Line(cmp.Or(l.From, "nobody"))
+	from := " from " + plain.Line(cmp.Or(l.From, "an unknown sender"))
 	if l.Source == state.Mail {
 		return "mail" + from
 	}
 	return "message" + from
 }
 
-// found returns the reason for the rejection by a gate, without the evidence.
-func found(l state.Line) string {
+// rejectionReason returns the reason for the rejection by a gate, without the evidence.
+func rejectionReason(l state.Line) string {
 	reason := l.Reason
 	if l.Source == state.Mail && l.Gate == "trust" {
 		reason, _, _ = strings.Cut(reason, ": ")
 	}
-	return because(plain.Line(reason))
+	return reasonSuffix(plain.Line(reason))
 }
 
 func (r *HistoryReader) quarantined(l state.Line) sentence {
@@ -87,26 +87,26 @@ func (r *HistoryReader) quarantined(l state.Line) sentence {
 	if n := r.numbers[l.Key]; n != "" {
 		number = " as " + n
 	}
-	return sentenceOf(itemOf(l), " quarantined", number, found(l))
+	return sentenceOf(itemOf(l), " quarantined", number, rejectionReason(l))
 }
 
-func (r *HistoryReader) notKept(l state.Line) sentence {
+func (r *HistoryReader) rejected(l state.Line) sentence {
 	if l.Key == "" {
-		return sentenceOf(fmt.Sprintf("%s rejected, and not kept: gate ", terminal.Count(l.Count, "more item")), l.Gate)
+		return sentenceOf(fmt.Sprintf("%s rejected without a copy: gate ", terminal.Count(l.Count, "more item")), l.Gate)
 	}
-	return sentenceOf(itemOf(l), " rejected, and not kept", found(l))
+	return sentenceOf(itemOf(l), " rejected without a copy", rejectionReason(l))
 }
 
 func (r *HistoryReader) leftQuarantine(l state.Line) sentence {
-	return sentenceOf(r.called(l.Key, "an item in quarantine"), " ", string(l.What), because(l.Reason))
+	return sentenceOf(r.numberOr(l.Key, "an item in quarantine"), " ", string(l.What), reasonSuffix(l.Reason))
 }
 
 func (r *HistoryReader) challenged(l state.Line) sentence {
-	return sentenceOf("asked you whether you wrote ", r.called(l.Key, "a mail that nothing proves"))
+	return sentenceOf("asked you whether you wrote ", r.numberOr(l.Key, "a mail without proof"))
 }
 
 func (r *HistoryReader) unanswered(l state.Line) sentence {
-	return sentenceOf("no answer came whether you wrote ", r.called(l.Key, "a mail that nothing proves"))
+	return sentenceOf("no answer from you whether you wrote ", r.numberOr(l.Key, "a mail without proof"))
 }
 
 func (r *HistoryReader) nudged(l state.Line) sentence {
@@ -114,7 +114,7 @@ func (r *HistoryReader) nudged(l state.Line) sentence {
 	if l.From != "" {
 		what += " by " + plain.Line(l.From)
 	}
-	return sentence{text: what + saying(l.Reason)}
+	return sentence{text: what + quoteSuffix(l.Reason)}
 }
 
 func (r *HistoryReader) relayed(l state.Line) sentence {
@@ -129,11 +129,11 @@ func (r *HistoryReader) phase(l state.Line) sentence {
 	case l.New == state.IDLE && l.Reason == "silence":
 		return sentence{text: "going quiet"}
 	case l.New == state.IDLE:
-		return sentenceOf("going quiet", because(l.Reason))
+		return sentenceOf("going quiet", reasonSuffix(l.Reason))
 	case byHand && l.Old == state.IDLE:
-		return sentenceOf("awake, ", string(l.New), because(l.Reason))
+		return sentenceOf("awake, ", string(l.New), reasonSuffix(l.Reason))
 	case byHand:
-		return sentenceOf(string(l.New), because(l.Reason))
+		return sentenceOf(string(l.New), reasonSuffix(l.Reason))
 	}
 	return sentence{}
 }
@@ -144,13 +144,13 @@ func (r *HistoryReader) task(l state.Line) sentence {
 	switch l.Outcome {
 	case state.Success:
 	case state.Partial:
-		what, wrong = "answered in part", because(plain.Line(l.Reason))
+		what, wrong = "answered in part", reasonSuffix(plain.Line(l.Reason))
 	case state.Timeout:
-		what, wrong = "timed out on", because(plain.Line(l.Reason))
+		what, wrong = "timed out on", reasonSuffix(plain.Line(l.Reason))
 	case state.Canceled:
-		what, wrong = "stopped work on", because(plain.Line(l.Reason))
+		what, wrong = "stopped work on", reasonSuffix(plain.Line(l.Reason))
 	default:
-		what, wrong = "failed on", because(plain.Line(l.Reason))
+		what, wrong = "failed on", reasonSuffix(plain.Line(l.Reason))
 	}
 	cost, after := r.costs[l.TurnID], ""
 	m := l.Row
@@ -159,17 +159,17 @@ func (r *HistoryReader) task(l state.Line) sentence {
 		since := m.Observed
 		switch {
 		case m.Source == state.Self && l.Outcome == state.Success:
-			what, since = "did what it had planned for", m.NextRetryAt
+			what, since = "carried out its plan for", m.NextRetryAt
 		case m.Source == state.Self:
 			since = m.NextRetryAt
 		case len(l.Collected) > 0:
 			what += fmt.Sprintf(" %d messages, the first of", len(l.Collected)+1)
 		case !m.Operator:
-			what += " " + whoWrote(*m)
+			what += " " + senderName(*m)
 		}
 		if !since.IsZero() {
 			what += " " + r.clock(since, l.At)
-			after = " after " + tookFor(l.At.Sub(since))
+			after = " after " + formatTook(l.At.Sub(since))
 		}
 	}
 	if cost > 0 {
@@ -190,36 +190,36 @@ func (r *HistoryReader) ended(l state.Line) sentence {
 	}
 	what := "dropped"
 	if l.What == state.Word(state.Errored) {
-		what = "given up"
+		what = "failed"
 	}
 	switch {
 	case known:
-		return sentence{text: what, quote: &row, after: because(plain.Line(l.Reason))}
+		return sentence{text: what, quote: &row, after: reasonSuffix(plain.Line(l.Reason))}
 	case r.numbers[l.Key] != "":
-		return sentenceOf(what, ": ", r.numbers[l.Key], because(l.Reason))
+		return sentenceOf(what, ": ", r.numbers[l.Key], reasonSuffix(l.Reason))
 	}
-	return sentenceOf("a message was ", what, because(l.Reason))
+	return sentenceOf("a message was ", what, reasonSuffix(l.Reason))
 }
 
-// wrote describes the agent's messages to other agents, and its questions. The turns describe
+// queued describes the agent's messages to other agents, and its questions. The turns describe
 // its mails.
-func (r *HistoryReader) wrote(l state.Line) sentence {
+func (r *HistoryReader) queued(l state.Line) sentence {
 	if l.Effect == nil {
 		return sentence{}
 	}
 	to := plain.Line(l.Effect.To)
 	switch l.Effect.Kind {
 	case state.OperatorQuestion:
-		return sentence{text: "asked you" + saying(l.Effect.Text) + offered(l.Effect.Options)}
+		return sentence{text: "asked you" + quoteSuffix(l.Effect.Text) + optionsSuffix(l.Effect.Options)}
 	case state.Question:
-		return sentence{text: "asked " + to + saying(l.Effect.Text)}
+		return sentence{text: "asked " + to + quoteSuffix(l.Effect.Text)}
 	case state.Post:
-		return sentence{text: "wrote to " + to + saying(l.Effect.Text)}
+		return sentence{text: "wrote to " + to + quoteSuffix(l.Effect.Text)}
 	}
 	return sentence{}
 }
 
-func saying(text string) string {
+func quoteSuffix(text string) string {
 	if plain.Line(text) == "" {
 		return ""
 	}
@@ -235,34 +235,34 @@ func effectName(id string) string {
 	return plain.Line(id)
 }
 
-func (r *HistoryReader) givenUp(l state.Line) sentence {
+func (r *HistoryReader) undeliverable(l state.Line) sentence {
 	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
-		return sentenceOf("hook ", l.To, " lost an event", because(l.Reason))
+		return sentenceOf("hook ", l.To, " lost an event", reasonSuffix(l.Reason))
 	}
-	return sentenceOf("gave up sending: ", effectName(l.ID), because(l.Reason))
+	return sentenceOf("gave up sending: ", effectName(l.ID), reasonSuffix(l.Reason))
 }
 
 func (r *HistoryReader) notFiled(l state.Line) sentence {
-	return sentenceOf("no copy in the folder for sent mail: ", effectName(l.ID), because(l.Reason))
+	return sentenceOf("no copy in the sent mail folder: ", effectName(l.ID), reasonSuffix(l.Reason))
 }
 
-func (r *HistoryReader) notSent(l state.Line) sentence {
+func (r *HistoryReader) deliveryDropped(l state.Line) sentence {
 	if strings.HasPrefix(l.ID, string(state.HookCall)+".") {
-		return r.givenUp(l)
+		return r.undeliverable(l)
 	}
-	return sentenceOf("dropped from the outbox: ", effectName(l.ID), because(l.Reason))
+	return sentenceOf("dropped from the outbox: ", effectName(l.ID), reasonSuffix(l.Reason))
 }
 
-func (r *HistoryReader) refused(l state.Line) sentence {
-	return sentenceOf("login ", l.From, " refused", because(l.Reason))
+func (r *HistoryReader) loginRefused(l state.Line) sentence {
+	return sentenceOf("login ", l.From, " refused", reasonSuffix(l.Reason))
 }
 
-func (r *HistoryReader) works(l state.Line) sentence {
+func (r *HistoryReader) loginWorks(l state.Line) sentence {
 	return sentenceOf("login ", l.From, " works again")
 }
 
-// runs describes a turn that runs on another backend than the first one.
-func (r *HistoryReader) runs(l state.Line) sentence {
+// turnRuns describes a turn that runs on another backend than the first one.
+func (r *HistoryReader) turnRuns(l state.Line) sentence {
 	if l.Reason == "" {
 		return sentence{}
 	}
@@ -271,9 +271,9 @@ func (r *HistoryReader) runs(l state.Line) sentence {
 
 func (r *HistoryReader) backendOut(l state.Line) sentence {
 	if l.Outage == nil {
-		return sentenceOf(state.BackendName(l.From), " cannot be used", because(l.Reason))
+		return sentenceOf(state.BackendName(l.From), " cannot be used", reasonSuffix(l.Reason))
 	}
-	return sentenceOf(plain.Line(l.Outage.Sentence(l.From)), "; again at ", terminal.Clock(l.Outage.Until, r.now))
+	return sentenceOf(plain.Line(l.Outage.Sentence(l.From)), "; next try at ", terminal.Clock(l.Outage.Until, r.now))
 }
 
 func (r *HistoryReader) backendWorks(l state.Line) sentence {
@@ -288,7 +288,7 @@ func (r *HistoryReader) halted(l state.Line) sentence {
 	if l.From == "mesh" {
 		where = " by the mesh"
 	}
-	return sentenceOf(what, where, because(l.Reason))
+	return sentenceOf(what, where, reasonSuffix(l.Reason))
 }
 
 // control describes STOP and STATUS. HALT and GO have their own lines.
@@ -307,18 +307,18 @@ func (r *HistoryReader) reset(l state.Line) sentence {
 }
 
 func (r *HistoryReader) remembered(l state.Line) sentence {
-	return sentence{text: "changed its memory" + saying(l.Text)}
+	return sentence{text: "changed its memory" + quoteSuffix(l.Text)}
 }
 
-func (r *HistoryReader) sleeps(l state.Line) sentence {
-	return sentenceOf("asked to be left alone ", l.Reason)
+func (r *HistoryReader) restAsked(l state.Line) sentence {
+	return sentenceOf("asked to rest ", l.Reason)
 }
 
-func (r *HistoryReader) selfHeld(l state.Line) sentence {
-	return sentenceOf("waits for a word from you before it wakes itself again: ", terminal.Count(l.Count, "wakeup"))
+func (r *HistoryReader) wakeupsHeld(l state.Line) sentence {
+	return sentenceOf("holds ", terminal.Count(l.Count, "wakeup"), " until a word from you")
 }
 
-func (r *HistoryReader) awaits(l state.Line) sentence { return sentenceOf("waits for ", l.To) }
+func (r *HistoryReader) reportAwaited(l state.Line) sentence { return sentenceOf("waits for ", l.To) }
 
 // reported describes the reports of others. The turns describe our own.
 func (r *HistoryReader) reported(l state.Line) sentence {
@@ -329,9 +329,9 @@ func (r *HistoryReader) reported(l state.Line) sentence {
 	case l.AnswersOperatorQuestion():
 		return sentenceOf("you answered at the terminal")
 	case asksYou && strings.HasPrefix(l.Response, state.MissedTimeout+":"):
-		return sentenceOf("its question to you is closed: you wrote about something else")
+		return sentenceOf("its question to you was closed: you wrote about something else")
 	case asksYou && l.Response == state.MissedTimeout:
-		return sentenceOf("no answer from you: it goes on without one")
+		return sentenceOf("no answer from you: it continues without one")
 	case l.Source != "" || strings.HasPrefix(l.Response, state.MissedTimeout+":"):
 		return sentence{}
 	case strings.HasPrefix(l.Response, state.MissedTimeout):
@@ -342,8 +342,8 @@ func (r *HistoryReader) reported(l state.Line) sentence {
 	return sentenceOf(l.From, " reported")
 }
 
-func (r *HistoryReader) lapsed(l state.Line) sentence {
-	return sentenceOf("no report came from ", l.To)
+func (r *HistoryReader) reportMissing(l state.Line) sentence {
+	return sentenceOf("no report from ", l.To)
 }
 
 func (r *HistoryReader) schedule(l state.Line) sentence {
@@ -351,14 +351,14 @@ func (r *HistoryReader) schedule(l state.Line) sentence {
 	case l.What == "removed":
 		return sentence{text: "the crontab line was removed"}
 	case l.Reason != "":
-		return sentenceOf("the crontab line cannot be set", because(l.Reason))
+		return sentenceOf("the crontab line cannot be set", reasonSuffix(l.Reason))
 	}
 	return sentence{}
 }
 
 func (r *HistoryReader) credit(l state.Line) sentence {
 	if l.What == "opened" {
-		return sentenceOf("the credit begins: ", l.Amount.String())
+		return sentenceOf("initial credit: ", l.Amount.String())
 	}
 	return sentenceOf("credit topped up by ", l.Amount.String())
 }
@@ -366,11 +366,11 @@ func (r *HistoryReader) credit(l state.Line) sentence {
 func (r *HistoryReader) tier(l state.Line) sentence {
 	switch state.Tier(l.What) {
 	case state.TierNormal:
-		return sentenceOf("money is back", because(l.Reason))
+		return sentenceOf("money is available again", reasonSuffix(l.Reason))
 	case state.TierDead:
-		return sentenceOf("out of money", because(l.Reason))
+		return sentenceOf("out of money", reasonSuffix(l.Reason))
 	}
-	return sentenceOf("money is short (", string(l.What), ")", because(l.Reason))
+	return sentenceOf("money is short (", string(l.What), ")", reasonSuffix(l.Reason))
 }
 
 func (r *HistoryReader) unfetched(l state.Line) sentence {
@@ -382,21 +382,21 @@ func (r *HistoryReader) unfetched(l state.Line) sentence {
 	case "ended":
 		return sentenceOf(which, " that could not be fetched ", l.Reason)
 	case "still failing":
-		return sentenceOf(which, " still cannot be fetched", because(l.Reason))
+		return sentenceOf(which, " still cannot be fetched", reasonSuffix(l.Reason))
 	}
-	return sentenceOf(which, " cannot be fetched", because(l.Reason))
+	return sentenceOf(which, " cannot be fetched", reasonSuffix(l.Reason))
 }
 
 func (r *HistoryReader) damaged(l state.Line) sentence {
 	if l.What == "mended" {
 		return sentenceOf("a damaged mail from ", l.From, " was fetched again")
 	}
-	return sentenceOf("a mail from ", l.From, " is damaged and is fetched again", because(l.Reason))
+	return sentenceOf("a mail from ", l.From, " was damaged and will be fetched again", reasonSuffix(l.Reason))
 }
 
-func (r *HistoryReader) cameBack(l state.Line) sentence {
+func (r *HistoryReader) returned(l state.Line) sentence {
 	if l.What == "delayed" {
-		return sentenceOf("mail to ", l.To, " is delayed", because(l.Reason))
+		return sentenceOf("mail to ", l.To, " is delayed", reasonSuffix(l.Reason))
 	}
-	return sentenceOf("mail to ", l.To, " came back", because(l.Reason))
+	return sentenceOf("mail to ", l.To, " was returned", reasonSuffix(l.Reason))
 }

@@ -52,24 +52,24 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 		row("COOL-DOWN", "too many turns failed in a row: no turn until %s", moment(*s.Cooldown, now))
 	}
 	for _, o := range s.Outages {
-		row(outageLabel(o.Kind), "%s; again at %s", plain.Line(state.Outage{Kind: o.Kind, Reason: o.Reason}.Sentence(o.Backend)), moment(o.Until, now))
+		row(outageLabel(o.Kind), "%s; next try %s", plain.Line(state.Outage{Kind: o.Kind, Reason: o.Reason}.Sentence(o.Backend)), moment(o.Until, now))
 	}
 	if s.Spend.Remedy != nil && s.Spend.Limit != nil {
 		row("BROKE", "%s is used up: no turns %s", *s.Spend.Limit, *s.Spend.Remedy)
 	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		c := s.Credentials[credential]
-		row("CREDENTIAL", "%s fails: %s in a row since %s%s%s", credential, terminal.Count(c.Failures, "poll"), terminal.Clock(c.Since, now), informed(c), around(" (", c.Reason, ")"))
+		row("CREDENTIAL", "%s failed in %s in a row since %s%s%s", credential, terminal.Count(c.Failures, "poll"), terminal.Clock(c.Since, now), informedSuffix(c), around(" (", c.Reason, ")"))
 	}
 	if s.Offline {
-		row("OFFLINE", "mail %s: `%s doctor` says why", lastRead(s.LastLook, now), terminal.Program)
+		row("OFFLINE", "mail %s: `%s doctor` shows why", lastRead(s.LastLook, now), terminal.Program)
 	}
 	if s.Sending != nil {
 		row("OFFLINE", "%s", sendingText(*s.Sending, now))
 	}
 	for _, hook := range slices.Sorted(maps.Keys(s.Hooks)) {
 		if h := s.Hooks[hook]; h.Since != nil {
-			row("HOOK", "%s fails since %s, %s waiting, %s%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), lostEvents(h), because(plain.Line(h.Reason)))
+			row("HOOK", "%s has failed since %s, %s waiting, %s%s", hook, terminal.Clock(*h.Since, now), terminal.Count(h.Waiting, "event"), lostEvents(h), reasonSuffix(plain.Line(h.Reason)))
 		}
 	}
 	if s.Outbox.Undeliverable > 0 {
@@ -77,10 +77,10 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	}
 	if n := len(s.Lost); n > 0 {
 		last := s.Lost[n-1]
-		row("LOST", "%s came back undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), because(plain.Line(last.Reason)))
+		row("LOST", "%s returned undelivered, the last at %s: %s to %s%s", terminal.Count(n, "mail"), terminal.Clock(last.At, now), last.ID, plain.Line(last.To), reasonSuffix(plain.Line(last.Reason)))
 	}
 	if n := s.Inbox.RefusedSigned; n > 0 {
-		row("REFUSED", "%s that you signed: answer YES to the question about each, or see `%s inbox list --quarantined`", terminal.Count(n, "mail"), terminal.Program)
+		row("REFUSED", "%s signed by you: answer YES to the question about each, or see `%s inbox list --quarantined`", terminal.Count(n, "mail"), terminal.Program)
 	}
 	for _, obstacle := range s.Obstacles[:min(len(s.Obstacles), maxObstacles)] {
 		row("FILE", "%s", obstacle)
@@ -95,20 +95,20 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 		row("timer", "IDLE at %s unless the operator writes", moment(*s.Deadline, now))
 	}
 	if s.AckDue != nil {
-		row("ack", "waits until %s, and is not sent if the answer is there first", moment(*s.AckDue, now))
+		row("ack", "waits until %s, and is not sent if the answer comes first", moment(*s.AckDue, now))
 	}
 	if n := s.LastNudge; n != nil {
-		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), around(" by ", plain.Line(n.From), ""), because(plain.Line(n.Reason)))
+		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), around(" by ", plain.Line(n.From), ""), reasonSuffix(plain.Line(n.Reason)))
 	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
 	if w := s.Inbox.Withheld; w != nil {
-		row("WITHHELD", "%s that the server does not hand out; next try %s; see `%s inbox list`", terminal.Count(w.Count, "mail"), moment(w.Next, now), terminal.Program)
+		row("WITHHELD", "%s that the server does not deliver; next try %s; see `%s inbox list`", terminal.Count(w.Count, "mail"), moment(w.Next, now), terminal.Program)
 	}
 	if u := s.Inbox.Uncalled; u != nil {
-		row("UNCALLED", "%s of yours came to the agent's address and called no agent, the last at %s: write @%s into the subject", terminal.Count(u.Count, "mail"), terminal.Clock(u.Last, now), s.Agent)
+		row("UNCALLED", "%s of yours reached the agent's address without naming an agent, the last at %s: write @%s in the subject", terminal.Count(u.Count, "mail"), terminal.Clock(u.Last, now), s.Agent)
 	}
 	for _, d := range s.Inbox.Deferrals {
-		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), because(d.Reason))
+		row("deferred", "%s until %s%s%s", terminal.Count(d.Count, "message"), terminal.Clock(d.Next, now), untilLast(d, now), reasonSuffix(d.Reason))
 	}
 	for _, h := range s.Outbox.Holds {
 		row("outbox", "%d waiting: %s%s", h.Count, h.Text, nextTry(h.NextTry, now))
@@ -150,8 +150,8 @@ func around(before, text, after string) string {
 	return before + text + after
 }
 
-// because returns a colon and a reason, or "".
-func because(reason string) string { return around(": ", reason, "") }
+// reasonSuffix returns a colon and a reason, or "".
+func reasonSuffix(reason string) string { return around(": ", reason, "") }
 
 // lostEvents returns the number of events that a hook has lost, and the command that shows them.
 func lostEvents(h view.StatusHook) string {
@@ -180,8 +180,8 @@ func outageLabel(kind state.OutageKind) string {
 	return "BLOCKED"
 }
 
-// informed returns the agents or persons that know about a failing credential.
-func informed(c view.StatusCredential) string {
+// informedSuffix returns the agents or persons that know about a failing credential.
+func informedSuffix(c view.StatusCredential) string {
 	switch {
 	case c.OperatorTold:
 		return "; you were informed"
@@ -197,7 +197,7 @@ func spendRows(row row, s view.Status) {
 		row("spend", "%v today, %v this month", dollars(s.Spend.DayUSD), dollars(s.Spend.MonthUSD))
 	}
 	if s.Spend.LeftUSD != nil && s.Spend.Limit != nil {
-		row("tier", "%s: %v is left of %s", s.Tier, dollars(*s.Spend.LeftUSD), *s.Spend.Limit)
+		row("tier", "%s: %v left of %s", s.Tier, dollars(*s.Spend.LeftUSD), *s.Spend.Limit)
 	}
 	if len(s.Spend.Savings) > 0 {
 		row("saving", "%s", strings.Join(s.Spend.Savings, ", "))
@@ -206,7 +206,7 @@ func spendRows(row row, s view.Status) {
 		row("UNCOUNTED", "%s reports neither a cost nor tokens: the budget cannot count its turns", state.BackendName(backend))
 	}
 	for _, model := range s.Spend.Unpriced {
-		row("PRICE", "no price of %q is known: it is counted as the most expensive model; set [prices.%q]", model, model)
+		row("PRICE", "the price of %q is unknown: it counts as the most expensive model; set [prices.%q]", model, model)
 	}
 }
 
@@ -222,7 +222,7 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", terminal.Program)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s did not come: %s", moment(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
+		row("OVERDUE", "the poll of %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
 	default:
 		row("next poll", "%s", moment(*s.NextDue, now))
 	}
@@ -238,9 +238,9 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	}
 	switch {
 	case mode == cycle.ModeNone:
-		row("schedule", "mode none: something else polls")
+		row("schedule", "mode none: another program polls")
 	case mode != cycle.ModeCrontab:
-		row("schedule", "mode %s: the crontab is yours", mode)
+		row("schedule", "mode %s: you maintain the crontab", mode)
 	case s.Schedule.Wanted == nil:
 		row("schedule", "uninstalled: `%s init` installs the line again", terminal.Program)
 	case *s.Schedule.Wanted == installed && s.Schedule.AlarmInstalled != nil:
@@ -248,7 +248,7 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	case *s.Schedule.Wanted == installed:
 		row("schedule", "%s", installed)
 	default:
-		row("schedule", "%s is installed, and should be %s", installed, *s.Schedule.Wanted)
+		row("schedule", "%s is installed, but should be %s", installed, *s.Schedule.Wanted)
 	}
 }
 
@@ -264,7 +264,7 @@ func turnRows(row row, s view.Status, now time.Time) {
 	if t.LastOutput != nil {
 		text := "last output " + terminal.Distance(*t.LastOutput, now)
 		if t.KillAt != nil && t.KillFor != nil {
-			text += fmt.Sprintf(", is ended %s because it %s", terminal.Distance(*t.KillAt, now), *t.KillFor)
+			text += fmt.Sprintf(", will be ended %s because it %s", terminal.Distance(*t.KillAt, now), *t.KillFor)
 		}
 		if t.CostUSD != nil && *t.CostUSD > 0 {
 			text += fmt.Sprintf(", $%.2f so far", *t.CostUSD)
@@ -272,14 +272,14 @@ func turnRows(row row, s view.Status, now time.Time) {
 		row("agent", "%s", text)
 	}
 	if s.SleepUntil != nil {
-		row("rest", "wishes to be left alone until %s", moment(*s.SleepUntil, now))
+		row("rest", "wants to rest until %s", moment(*s.SleepUntil, now))
 	}
 }
 
 func turnText(t view.StatusTurn, now time.Time) string {
 	text := string(t.Status)
 	if t.Status == state.HeadIdle {
-		text = "answered, and its agent still runs"
+		text = "answered, and its agent is still running"
 	}
 	if t.Since != nil {
 		text += " for " + terminal.Short(max(0, now.Sub(*t.Since)))

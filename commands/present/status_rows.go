@@ -16,12 +16,12 @@ import (
 func lastRows(p *statusPage, s view.Status) {
 	row, now := p.row, p.now
 	if m := s.LastMail; m != nil {
-		row("last mail", "%s from %s%s", moment(m.At, now), plain.Line(m.From), because(p.quoted(m.Subject)))
+		row("last mail", "%s from %s%s", moment(m.At, now), plain.Line(m.From), reasonSuffix(p.quoted(m.Subject)))
 	}
 	if a := s.LastAnswer; a != nil {
-		row("answer", "%s: %s%s%s; %s", moment(a.At, now), a.Outcome, took(a.Took), costOf(a.CostUSD), delivery(*a, now))
+		row("answer", "%s: %s%s%s; %s", moment(a.At, now), a.Outcome, tookSuffix(a.Took), costOf(a.CostUSD), delivery(*a, now))
 		if a.NotPermitted != nil {
-			row("REFUSED", "the agent was not permitted: %s", plain.Line(*a.NotPermitted))
+			row("REFUSED", "the agent was denied permission: %s", plain.Line(*a.NotPermitted))
 		}
 	}
 }
@@ -31,8 +31,8 @@ func moment(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s)", terminal.Clock(t, now), terminal.Distance(t, now))
 }
 
-// took returns the time that an answer took.
-func took(seconds *float64) string {
+// tookSuffix returns the time that an answer took.
+func tookSuffix(seconds *float64) string {
 	if seconds == nil {
 		return ""
 	}
@@ -58,11 +58,11 @@ func delivery(a view.StatusAnswer, now time.Time) string {
 			return "sent at " + terminal.Clock(*a.Sent, now)
 		}
 	case view.AnswerWaiting:
-		return "NOT SENT YET" + because(OneLine(a.Waits))
+		return "NOT SENT YET" + reasonSuffix(OneLine(a.Waits))
 	case view.AnswerUndelivered:
 		return fmt.Sprintf("NOT DELIVERED: see `%s outbox list`", terminal.Program)
 	case view.AnswerReturned:
-		return fmt.Sprintf("CAME BACK: see `%s outbox list`", terminal.Program)
+		return fmt.Sprintf("RETURNED: see `%s outbox list`", terminal.Program)
 	}
 	return a.Delivery
 }
@@ -78,7 +78,7 @@ func questionRows(p *statusPage, open []view.StatusQuestion) {
 		case view.QuestionOperator:
 			text = "you, " + text
 		case view.QuestionReport:
-			label, text, at = "waits for", "a report of "+text, "since"
+			label, text, at = "waits for", "a report from "+text, "since"
 		case view.QuestionChallenge:
 			text = "you, " + text
 		}
@@ -91,7 +91,7 @@ func questionRows(p *statusPage, open []view.StatusQuestion) {
 		if q.Until != nil {
 			text += ", until " + moment(*q.Until, now)
 		}
-		p.row(label, "%s%s%s", text, because(p.quoted(q.Text)), offered(q.Options))
+		p.row(label, "%s%s%s", text, reasonSuffix(p.quoted(q.Text)), optionsSuffix(q.Options))
 	}
 }
 
@@ -114,12 +114,12 @@ func promptRows(row row, s view.Status, now time.Time) {
 		case prompt.Next == nil:
 			row("prompt", "%s: never", prompt.Name)
 		case prompt.Held != "":
-			row("prompt", "%s: due since %s; it waits: %s", prompt.Name, terminal.Clock(*prompt.Next, now), prompt.Held)
+			row("prompt", "%s: due since %s, held: %s", prompt.Name, terminal.Clock(*prompt.Next, now), prompt.Held)
 		default:
 			row("prompt", "%s: %s", prompt.Name, moment(*prompt.Next, now))
 		}
 		if prompt.Fails != "" {
-			row("PROMPT", "%s fails since %s%s", prompt.Name, terminal.Clock(*prompt.Since, now), because(plain.Line(prompt.Fails)))
+			row("PROMPT", "%s has failed since %s%s", prompt.Name, terminal.Clock(*prompt.Since, now), reasonSuffix(plain.Line(prompt.Fails)))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func wakeupRows(p *statusPage, s view.Status) {
 	if n := len(s.Self.Wakeups) - 1; n > 0 {
 		more = fmt.Sprintf("; %d more", n)
 	}
-	row("wakeup", "%s: %s%s%s", moment(next.At, p.now), next.Kind, because(p.quoted(&next.Title)), more)
+	row("wakeup", "%s: %s%s%s", moment(next.At, p.now), next.Kind, reasonSuffix(p.quoted(&next.Title)), more)
 	for _, w := range s.Self.Wakeups {
 		if w.Held != "" {
 			row("WAITS", "%s", w.Held)

@@ -55,16 +55,16 @@ func TestStatusText(t *testing.T) {
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
   HALTED     no turns, no mail, until ` + "`agentstateloop resume` and `agentstateloop mesh resume`" + `
-  CREDENTIAL imap fails: 3 polls in a row since 11:00:00; you were informed (login: NO)
-  CREDENTIAL mesh fails: 2 polls in a row since 11:59:00; the keymaster was informed
-  CREDENTIAL smtp fails: 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
-  OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` says why
+  CREDENTIAL imap failed in 3 polls in a row since 11:00:00; you were informed (login: NO)
+  CREDENTIAL mesh failed in 2 polls in a row since 11:59:00; the keymaster was informed
+  CREDENTIAL smtp failed in 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
+  OFFLINE    mail was last read at 10:00:00 (2h ago): ` + "`agentstateloop doctor`" + ` shows why
   OFFLINE    no mail can be sent since 11:00:00 (1 mail waiting): 451 later [2J; next try 12:01:00 (in 1m); see ` + "`agentstateloop outbox list`" + `
   LOST       1 message could not be delivered; see ` + "`agentstateloop outbox list`" + `
-  LOST       2 mails came back undelivered, the last at 11:59:00: reply.t2 to op@example.com: 552 mailbox [2J full
-  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is cron running?
+  LOST       2 mails returned undelivered, the last at 11:59:00: reply.t2 to op@example.com: 552 mailbox [2J full
+  OVERDUE    the poll of 11:55:00 (5m ago) did not run: is cron running?
   CRONTAB    cannot be set: no crontab program
-  schedule   */30 * * * * is installed, and should be */1 * * * *
+  schedule   */30 * * * * is installed, but should be */1 * * * *
   timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
   inbox      2 waiting, 4 deferred, 4 quarantined
   deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
@@ -83,11 +83,11 @@ func TestStatusText(t *testing.T) {
 		}, `
 @a is ACTIVE
   next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
+  schedule   mode fixed: you maintain the crontab
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       running for 3m, t1 epoch 3, running_tool Bash, waits for 1 tool
-  agent      last output 20s ago, is ended in 7m because it ran longer than 10m0s, $0.12 so far
-  rest       wishes to be left alone until 14:00:00 (in 2h)
+  agent      last output 20s ago, will be ended in 7m because it ran longer than 10m0s, $0.12 so far
+  rest       wants to rest until 14:00:00 (in 2h)
 `},
 		{"a turn that waits", cycle.ModeFixed, view.Status{
 			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
@@ -95,7 +95,7 @@ func TestStatusText(t *testing.T) {
 		}, `
 @a is ACTIVE
   next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
+  schedule   mode fixed: you maintain the crontab
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       suspended, t1 epoch 3, waits for 1 answer until 12:09:00
 `},
@@ -104,7 +104,7 @@ func TestStatusText(t *testing.T) {
 		}, `
 @a is ACTIVE
   next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
+  schedule   mode fixed: you maintain the crontab
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       asleep
 `},
@@ -124,10 +124,10 @@ func TestStatusText(t *testing.T) {
   last mail  11:55:00 (5m ago) from op@example.com [2J: is the build ]0;x green?
   answer     11:56:00 (4m ago): success after 1m4s, $0.02; sent at 11:56:00
   asked      @bob at 11:59:00, until 13:00:00 (in 1h): which [2J commit?
-  waits for  a report of tool deploy since 11:59:00, until 13:00:00 (in 1h)
+  waits for  a report from tool deploy since 11:59:00, until 13:00:00 (in 1h)
   asked      you, op@example.com at 11:59:00 (NOT SENT YET), until 13:00:00 (in 1h): did you write it?
   next poll  12:01:00 (in 1m)
-  schedule   mode fixed: the crontab is yours
+  schedule   mode fixed: you maintain the crontab
   inbox      0 waiting, 0 deferred, 0 quarantined
   wakeup     2026-01-06 08:00:00 (in 20h): reminder: look [2J at CI; 1 more
   WAITS      the agent is halted
@@ -136,9 +136,9 @@ func TestStatusText(t *testing.T) {
 			Agent: "a", Phase: state.IDLE, NextDue: in(-5 * time.Minute), Offline: true, Turn: view.StatusTurn{Status: state.HeadIdle},
 		}, `
 @a is IDLE
-  OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` says why
-  OVERDUE    the poll of 11:55:00 (5m ago) did not come: is the program that runs the polls still running?
-  schedule   mode none: something else polls
+  OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` shows why
+  OVERDUE    the poll of 11:55:00 (5m ago) did not run: is the program that runs the polls still running?
+  schedule   mode none: another program polls
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},
 		{"no crontab of ours", cycle.ModeFixed, view.Status{
@@ -146,7 +146,7 @@ func TestStatusText(t *testing.T) {
 		}, `
 @a is PREP
   next poll  never polled yet: run ` + "`agentstateloop poll`" + ` once
-  schedule   mode fixed: the crontab is yours
+  schedule   mode fixed: you maintain the crontab
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},
 	} {
