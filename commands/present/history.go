@@ -31,56 +31,56 @@ type formatter func(r *HistoryReader, l state.Line) sentence
 
 // anyRecord is the entry of a kind whose lines record foreign words, or share one sentence for
 // every record.
-const anyRecord = "*"
+const anyRecord state.Word = "*"
 
 // formatters maps each kind of line and its record to a formatter. TestEveryLineHasAFormatter fails if
 // one is missing. The map is built on first use.
-var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
-	return map[state.LineKind]map[string]formatter{
-		state.LineMessage:    {"": (*HistoryReader).message, "retried": (*HistoryReader).retried, "report": nil},
+var formatters = sync.OnceValue(func() map[state.LineKind]map[state.Word]formatter {
+	return map[state.LineKind]map[state.Word]formatter{
+		state.LineMessage:    {"": (*HistoryReader).message, state.WordRetried: (*HistoryReader).retried, state.WordReport: nil},
 		state.LineDuplicate:  {"": nil},
-		state.LineGate:       {"": (*HistoryReader).quarantined, "to be asked about": (*HistoryReader).quarantined, "signed, in doubt": (*HistoryReader).quarantined, "not kept": (*HistoryReader).rejected, "a copy": nil},
-		state.LineQuarantine: {"released": (*HistoryReader).leftQuarantine, "dropped": (*HistoryReader).leftQuarantine},
-		state.LineChallenge:  {"made": (*HistoryReader).challenged, "answered": fixedSentence("you answered whether you wrote a mail"), "expired": (*HistoryReader).unanswered, "spoiled": nil},
+		state.LineGate:       {"": (*HistoryReader).quarantined, state.WordToAsk: (*HistoryReader).quarantined, state.WordDoubtful: (*HistoryReader).quarantined, state.WordNotKept: (*HistoryReader).rejected, state.WordCopy: nil},
+		state.LineQuarantine: {state.WordReleased: (*HistoryReader).leftQuarantine, state.WordDropped: (*HistoryReader).leftQuarantine},
+		state.LineChallenge:  {state.WordMade: (*HistoryReader).challenged, state.WordAnswered: fixedSentence("you answered whether you wrote a mail"), state.WordExpired: (*HistoryReader).unanswered, state.WordSpoiled: nil},
 		state.LineNudge:      {"": (*HistoryReader).nudged},
-		state.LineNote:       {"relay": (*HistoryReader).relayed, anyRecord: nil},
+		state.LineNote:       {state.WordRelay: (*HistoryReader).relayed, anyRecord: nil},
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
-			string(state.WordPermitted): withReason("did what you permitted"),
-			"not permitted":             withReason("the agent was denied permission"),
-			"fresh session":             fixedSentence("its session could not continue, so a new one began"),
-			"stop":                      withReason("its turn was stopped"), "reaped": withReason("its turn was interrupted and runs again"), "given back": withReason("its turn could not run and is retried"), "dispatched": nil, "running": (*HistoryReader).turnRuns, "suspended": nil,
-			"submitted": nil, "exited": nil, "finished": nil, "refused": nil, "stale": nil,
+			state.WordPermitted:    withReason("did what you permitted"),
+			state.WordNotPermitted: withReason("the agent was denied permission"),
+			state.WordFreshSession: fixedSentence("its session could not continue, so a new one began"),
+			state.WordStop:         withReason("its turn was stopped"), state.WordReaped: withReason("its turn was interrupted and runs again"), state.WordGivenBack: withReason("its turn could not run and is retried"), state.WordDispatched: nil, state.WordRunning: (*HistoryReader).turnRuns, state.WordSuspended: nil,
+			state.WordSubmitted: nil, state.WordExited: nil, state.WordFinished: nil, state.WordRefused: nil, state.WordStale: nil,
 		},
 		state.LineTask:       {"": (*HistoryReader).task},
-		state.LineEnded:      {"skipped": (*HistoryReader).ended, "error": (*HistoryReader).ended},
-		state.LineEffect:     {"queued": (*HistoryReader).queued, "rendered again": nil},
-		state.LineDelivery:   {"undeliverable": (*HistoryReader).undeliverable, "dropped": (*HistoryReader).deliveryDropped, "not filed": (*HistoryReader).notFiled, "expired": nil, "sent": nil, "unknown": nil, "overtaken": nil, "withdrawn": nil, "refused": nil, "lost": nil},
-		state.LineCredential: {"failed": (*HistoryReader).loginRefused, "recovered": (*HistoryReader).loginWorks, "blocker": nil, "blocker over": nil},
-		state.LineBackend:    {"out": (*HistoryReader).backendOut, "works": (*HistoryReader).backendWorks},
-		state.LineHalt:       {"halt": (*HistoryReader).halted, "go": (*HistoryReader).halted},
+		state.LineEnded:      {state.Word(state.Skipped): (*HistoryReader).ended, state.Word(state.Errored): (*HistoryReader).ended},
+		state.LineEffect:     {state.WordQueued: (*HistoryReader).queued, state.WordRenderedAgain: nil},
+		state.LineDelivery:   {state.WordUndeliverable: (*HistoryReader).undeliverable, state.WordDropped: (*HistoryReader).deliveryDropped, state.WordNotFiled: (*HistoryReader).notFiled, state.WordExpired: nil, state.WordSent: nil, state.WordUnknown: nil, state.WordOvertaken: nil, state.WordWithdrawn: nil, state.WordRefused: nil, state.WordLost: nil},
+		state.LineCredential: {state.WordFailed: (*HistoryReader).loginRefused, state.WordRecovered: (*HistoryReader).loginWorks, state.WordBlocker: nil, state.WordBlockerOver: nil},
+		state.LineBackend:    {state.WordOut: (*HistoryReader).backendOut, state.WordWorks: (*HistoryReader).backendWorks},
+		state.LineHalt:       {state.WordHalt: (*HistoryReader).halted, state.WordGo: (*HistoryReader).halted},
 		state.LineControl:    {anyRecord: (*HistoryReader).control},
 		state.LineReset:      {"": (*HistoryReader).reset},
 		state.LineMemory:     {"": (*HistoryReader).remembered},
-		state.LineCompaction: {"made": fixedSentence("a summary replaced the conversation"), string(state.WordNoSummary): withReason("the conversation could not be summarized"), "stale": nil},
-		state.LinePrompt:     {"missed": promptSentence("was missed"), "skipped": promptSentence("was not needed"), "failed": promptSentence("did not run"), "next": nil, "removed": nil},
-		state.LineSleep:      {"asked": (*HistoryReader).restAsked, "held": (*HistoryReader).wakeupsHeld, "retried": nil, "over": nil, "asleep": nil},
+		state.LineCompaction: {state.WordMade: fixedSentence("a summary replaced the conversation"), state.WordNoSummary: withReason("the conversation could not be summarized"), state.WordStale: nil},
+		state.LinePrompt:     {state.WordMissed: promptSentence("was missed"), state.WordSkipped: promptSentence("was not needed"), state.WordFailed: promptSentence("did not run"), state.WordNext: nil, state.WordRemoved: nil},
+		state.LineSleep:      {state.WordAsked: (*HistoryReader).restAsked, state.WordHeld: (*HistoryReader).wakeupsHeld, state.WordRetried: nil, state.WordOver: nil, state.WordAsleep: nil},
 		state.LineEdge: {
-			"await": (*HistoryReader).reportAwaited, "report": (*HistoryReader).reported, "enqueue": nil, "join": nil, "withdrawn": nil, "expected": nil, "lapsed": (*HistoryReader).reportMissing,
+			state.WordAwait: (*HistoryReader).reportAwaited, state.WordReport: (*HistoryReader).reported, state.WordEnqueue: nil, state.WordJoin: nil, state.WordWithdrawn: nil, state.WordExpected: nil, state.WordLapsed: (*HistoryReader).reportMissing,
 		},
 		state.LineSchedule: {anyRecord: (*HistoryReader).schedule},
 		state.LineRecovery: {"": withReason("state restored")},
 		state.LineSpend:    {"": nil},
-		state.LineAck:      {"waits": nil, "not needed": nil},
-		state.LineCredit:   {"opened": (*HistoryReader).credit, "topped up": (*HistoryReader).credit},
+		state.LineAck:      {state.WordWaits: nil, state.WordNotNeeded: nil},
+		state.LineCredit:   {state.WordOpened: (*HistoryReader).credit, state.WordToppedUp: (*HistoryReader).credit},
 		state.LineTier:     {anyRecord: (*HistoryReader).tier},
-		state.LineFetch:    {"failing": (*HistoryReader).unfetched, "still failing": (*HistoryReader).unfetched, "ended": (*HistoryReader).unfetched},
+		state.LineFetch:    {state.WordFailing: (*HistoryReader).unfetched, state.WordStillFailing: (*HistoryReader).unfetched, state.WordEnded: (*HistoryReader).unfetched},
 		state.LineSweep:    {"": withReason("a missed mail was found")},
-		state.LineDamage:   {"damaged": (*HistoryReader).damaged, "mended": (*HistoryReader).damaged, "not there": nil},
-		state.LineBounce:   {"lost": (*HistoryReader).returned, "delayed": (*HistoryReader).returned, "told": nil},
+		state.LineDamage:   {state.WordDamaged: (*HistoryReader).damaged, state.WordMended: (*HistoryReader).damaged, state.WordMissing: nil},
+		state.LineBounce:   {state.WordLost: (*HistoryReader).returned, state.WordDelayed: (*HistoryReader).returned, state.WordTold: nil},
 		state.LineNumber:   {"": nil},
-		state.LineGivenUp:  {"retried": fixedSentence("a failed message is sent again"), "dropped": (*HistoryReader).deliveryDropped, "forgotten": nil},
-		state.LineSending:  {"failed": withReason("no mail can be sent"), "works again": fixedSentence("mail can be sent again"), "nothing waits": nil},
+		state.LineGivenUp:  {state.WordRetried: fixedSentence("a failed message is sent again"), state.WordDropped: (*HistoryReader).deliveryDropped, state.WordForgotten: nil},
+		state.LineSending:  {state.WordFailed: withReason("no mail can be sent"), state.WordWorksAgain: fixedSentence("mail can be sent again"), state.WordNothingWaits: nil},
 	}
 })
 
@@ -88,7 +88,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[string]formatter {
 // version.
 func formatterOf(l state.Line) (t formatter, ok bool) {
 	whats := formatters()[l.Kind]
-	if t, ok = whats[string(l.What)]; !ok {
+	if t, ok = whats[l.What]; !ok {
 		t, ok = whats[anyRecord]
 	}
 	return t, ok

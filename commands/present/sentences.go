@@ -282,7 +282,7 @@ func (r *HistoryReader) backendWorks(l state.Line) sentence {
 
 func (r *HistoryReader) halted(l state.Line) sentence {
 	what, where := "HALT", ""
-	if l.What == "go" {
+	if l.What == state.WordGo {
 		what = "GO"
 	}
 	if l.From == "mesh" {
@@ -348,7 +348,7 @@ func (r *HistoryReader) reportMissing(l state.Line) sentence {
 
 func (r *HistoryReader) schedule(l state.Line) sentence {
 	switch {
-	case l.What == "removed":
+	case l.What == state.WordRemoved:
 		return sentence{text: "the crontab line was removed"}
 	case l.Reason != "":
 		return sentenceOf("the crontab line cannot be set", reasonSuffix(l.Reason))
@@ -357,7 +357,7 @@ func (r *HistoryReader) schedule(l state.Line) sentence {
 }
 
 func (r *HistoryReader) credit(l state.Line) sentence {
-	if l.What == "opened" {
+	if l.What == state.WordOpened {
 		return sentenceOf("initial credit: ", l.Amount.String())
 	}
 	return sentenceOf("credit topped up by ", l.Amount.String())
@@ -379,23 +379,23 @@ func (r *HistoryReader) unfetched(l state.Line) sentence {
 		which += " (" + n + ")"
 	}
 	switch l.What {
-	case "ended":
+	case state.WordEnded:
 		return sentenceOf(which, " that could not be fetched ", l.Reason)
-	case "still failing":
+	case state.WordStillFailing:
 		return sentenceOf(which, " still cannot be fetched", reasonSuffix(l.Reason))
 	}
 	return sentenceOf(which, " cannot be fetched", reasonSuffix(l.Reason))
 }
 
 func (r *HistoryReader) damaged(l state.Line) sentence {
-	if l.What == "mended" {
+	if l.What == state.WordMended {
 		return sentenceOf("a damaged mail from ", l.From, " was fetched again")
 	}
 	return sentenceOf("a mail from ", l.From, " was damaged and will be fetched again", reasonSuffix(l.Reason))
 }
 
 func (r *HistoryReader) returned(l state.Line) sentence {
-	if l.What == "delayed" {
+	if l.What == state.WordDelayed {
 		return sentenceOf("mail to ", l.To, " is delayed", reasonSuffix(l.Reason))
 	}
 	return sentenceOf("mail to ", l.To, " was returned", reasonSuffix(l.Reason))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
@@ -194,9 +195,9 @@ func (h history) queries() (all []*query) {
 			i = len(all) - 1
 		}
 		switch {
-		case l.What == "report" && l.Key != "":
+		case l.What == state.WordReport && l.Key != "":
 			all[i].answers = append(all[i].answers, l)
-		case l.What == "report":
+		case l.What == state.WordReport:
 			all[i].missed, all[i].missedAt = l.Response, l.At
 		}
 	}
@@ -208,7 +209,7 @@ const queryKind = "question."
 // settled reports whether a mail was the answer to a question.
 func (h history) settled(l *incomingMail) bool {
 	return h.any(func(line line) bool {
-		return line.Kind == "edge" && line.What == "report" && line.Key != "" && strings.HasPrefix(line.Request, queryKind) && l.hasKey(line.Key+`"`)
+		return line.Kind == "edge" && line.What == state.WordReport && line.Key != "" && strings.HasPrefix(line.Request, queryKind) && l.hasKey(line.Key+`"`)
 	})
 }
 
@@ -239,7 +240,7 @@ func (w *World) checkAsking(h history) {
 func (w *World) checkQuery(h history, q *query) {
 	exact := !w.clock.wasWrong()
 	mails := len(w.record.mailed(q.id))
-	unsent := h.any(func(l line) bool { return l.Kind == "delivery" && l.ID == q.id && l.What != "sent" })
+	unsent := h.any(func(l line) bool { return l.Kind == "delivery" && l.ID == q.id && l.What != state.WordSent })
 	if mails > 1 || mails == 0 && !unsent && !w.record.struck[q.id] {
 		w.violate("asking", "%s was mailed %d times", q.id, mails)
 	}

@@ -116,7 +116,7 @@ type backendOutage struct {
 func (o backendOutages) read(l line) {
 	switch {
 	case l.Kind != "backend":
-	case l.What == "works":
+	case l.What == state.WordWorks:
 		delete(o, l.From)
 	case l.Outage != nil:
 		o[l.From] = backendOutage{*l.Outage, l.At}

@@ -146,7 +146,7 @@ func (w *World) checkMoney(h history) {
 	now := w.day(w.clock.machine())
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "credit" && l.What == "topped up":
+		case l.Kind == "credit" && l.What == state.WordToppedUp:
 			credited++
 		case l.Kind == "spend" && l.Spending != nil:
 			if spent[l.Spending.ID]++; spent[l.Spending.ID] > 1 || l.Spending.Cost != costly {

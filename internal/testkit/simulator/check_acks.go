@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"agentstateloop/state"
 	"context"
 	"slices"
 	"strconv"
@@ -20,7 +21,7 @@ type patienceChecker struct {
 
 // read follows a line about an ack.
 func (c *patienceChecker) read(v *historyChecker, l line) {
-	if l.What != "waits" {
+	if l.What != state.WordWaits {
 		v.happened("an ack was not needed: " + l.Reason)
 		c.waits = false
 		return
@@ -74,7 +75,7 @@ func (r *record) checkAckFirst(o outgoing, h history) {
 		return
 	}
 	for _, l := range h.lines {
-		if l.Kind != "effect" || l.What != "queued" || l.Effect.Cause == "" || effectOf(o.id) != l.ID {
+		if l.Kind != "effect" || l.What != state.WordQueued || l.Effect.Cause == "" || effectOf(o.id) != l.ID {
 			continue
 		}
 		for _, task := range h.tasks[l.Effect.Cause] {

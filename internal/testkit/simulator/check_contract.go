@@ -105,14 +105,14 @@ func (w *World) checkChains(h history) map[string]string {
 			if marker, ok := strings.CutPrefix(l.Key, "mesh:"+peers[1]+":id-"); ok && strings.HasPrefix(l.Message.Trace, "chain-of-") && l.Message.Trace != chainOf(marker) {
 				w.violate("contract", "%s has the chain %q", l, l.Message.Trace)
 			}
-		case l.Kind == "turn" && l.What == "dispatched":
+		case l.Kind == "turn" && l.What == state.WordDispatched:
 			turns[l.TurnID] = l.Trace
 			if l.Trace != chains[l.Key] {
 				w.violate("contract", "%s has the chain %q, and its message %q", l, l.Trace, chains[l.Key])
 			}
-		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == "join" && (l.Request == "" || l.Response == ""):
+		case l.Kind == "edge" && l.Trace == "", l.Kind == "edge" && l.What == state.WordJoin && (l.Request == "" || l.Response == ""):
 			w.violate("contract", "%s is an edge of no chain, or joins nothing", l)
-		case (l.Kind == "edge" || l.Kind == "effect" && l.What == "queued" && !l.isAboutHook()) && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
+		case (l.Kind == "edge" || l.Kind == "effect" && l.What == state.WordQueued && !l.isAboutHook()) && turns[l.TurnID] != "" && l.Trace != turns[l.TurnID]:
 			w.violate("contract", "%s has the chain %q, and its turn %q", l, l.Trace, turns[l.TurnID])
 		}
 	}

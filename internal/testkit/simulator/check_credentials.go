@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"agentstateloop/state"
 	"bytes"
 	"io/fs"
 	"os"
@@ -56,7 +57,7 @@ func (r *record) credentialMessages() (all []credentialMessage) {
 func (w *World) checkCredentialMessages(h history) {
 	outages := map[string]int{} // by name, and by name and minute
 	for _, l := range h.lines {
-		if l.Kind == "credential" && l.What == "failed" {
+		if l.Kind == "credential" && l.What == state.WordFailed {
 			outages[l.From]++
 			outages[l.From+" "+minute(l.At)]++
 		}
@@ -265,9 +266,9 @@ func (h history) outages() outages {
 	halted := haltedBy{}
 	for i, l := range h.lines {
 		switch {
-		case l.Kind == "credential" && l.What == "failed":
+		case l.Kind == "credential" && l.What == state.WordFailed:
 			o.begun[l.From] = i
-		case l.Kind == "credential" && l.What == "recovered":
+		case l.Kind == "credential" && l.What == state.WordRecovered:
 			delete(o.begun, l.From)
 		case l.Kind == "recovery":
 			o.recoveries++
@@ -286,9 +287,9 @@ func (w *World) checkRecoveries(h history, all []credentialMessage) {
 	over, last := map[string]bool{}, map[string]string{}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "credential" && l.What == "failed":
+		case l.Kind == "credential" && l.What == state.WordFailed:
 			last[l.From] = minute(l.At)
-		case l.Kind == "credential" && l.What == "recovered":
+		case l.Kind == "credential" && l.What == state.WordRecovered:
 			over[l.From+" "+last[l.From]] = true
 		}
 	}

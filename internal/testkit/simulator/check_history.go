@@ -104,7 +104,7 @@ func (v *historyChecker) read(l line) {
 	case "spend":
 		v.spent(l)
 	case "credit":
-		if l.What == "topped up" {
+		if l.What == state.WordToppedUp {
 			v.money.topped += l.Amount
 		}
 	case "turn":
@@ -115,11 +115,11 @@ func (v *historyChecker) read(l line) {
 		delete(v.open, l.Key)
 	case "damage": // the message is held until its payload is fetched again
 		delete(v.open, l.Key)
-		if l.What == "mended" && v.operator[l.Key] {
+		if l.What == state.WordMended && v.operator[l.Key] {
 			v.open[l.Key] = true
 		}
 	case "edge":
-		if l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
+		if l.What == state.WordReport && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
 			v.heard, v.woken = true, true
 			v.rings.followed()
 		}
@@ -137,7 +137,7 @@ func (v *historyChecker) read(l line) {
 }
 
 func (v *historyChecker) message(l line) {
-	if _, twice := v.acceptedAt[l.Key]; twice && l.What != "retried" {
+	if _, twice := v.acceptedAt[l.Key]; twice && l.What != state.WordRetried {
 		v.broken("2", "%s was accepted twice", l.Key)
 	}
 	v.acceptedAt[l.Key] = l.Serial
@@ -190,11 +190,11 @@ func (v *historyChecker) moved(l line) {
 }
 
 func (v *historyChecker) turned(l line) {
-	if outcome, over := v.ended[l.TurnID]; over && l.What != "stale" && l.What != "exited" {
+	if outcome, over := v.ended[l.TurnID]; over && l.What != state.WordStale && l.What != state.WordExited {
 		v.broken("2", "turn %s: %s after it ended (%s)", l.TurnID, l.What, outcome)
 	}
 	switch l.What {
-	case "dispatched":
+	case state.WordDispatched:
 		if v.head != "" && l.Reason != "resumed" {
 			v.broken("2", "turn %s was dispatched while %s was under way", l.TurnID, v.head)
 		}
@@ -210,18 +210,18 @@ func (v *historyChecker) turned(l line) {
 		}
 		v.affords(l)
 		v.keys[l.Key], v.head, v.suspended = l.TurnID, l.TurnID, false
-	case "submitted":
+	case state.WordSubmitted:
 		v.submitted[l.TurnID] = true
-	case "reaped", "given back":
+	case state.WordReaped, state.WordGivenBack:
 		if strings.HasPrefix(l.Reason, "credential") {
 			v.held(l.Key)
 		}
 		v.happened("a turn was " + string(l.What))
 		v.head = ""
-	case "suspended":
+	case state.WordSuspended:
 		v.happened("a turn was suspended")
 		v.suspended, v.asked = true, l.Key
-	case "stale":
+	case state.WordStale:
 		v.happened("a stale write was refused")
 	}
 }
@@ -273,7 +273,7 @@ func (v *historyChecker) works(at time.Time) bool {
 }
 
 func (v *historyChecker) queued(l line) {
-	if l.What != "queued" {
+	if l.What != state.WordQueued {
 		return // it was rendered again, after a damage
 	}
 	if v.effects[l.ID] {

@@ -35,10 +35,10 @@ func (l line) event() string {
 			return map[string]string{"sent": "sent", "undeliverable": "undelivered"}[string(l.What)]
 		}
 	case "effect":
-		if l.What == "queued" && l.Effect != nil && (l.Effect.Kind == "ack" || l.Effect.Kind == "quiet") {
+		if l.What == state.WordQueued && l.Effect != nil && (l.Effect.Kind == "ack" || l.Effect.Kind == "quiet") {
 			return string(l.Effect.Kind)
 		}
-		if l.What == "queued" && l.Effect != nil && l.Effect.Kind == "question" {
+		if l.What == state.WordQueued && l.Effect != nil && l.Effect.Kind == "question" {
 			return "question.asked"
 		}
 	}
@@ -93,7 +93,7 @@ func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []
 		}
 	}
 	for _, e := range h.lines {
-		if e.Kind != "effect" || e.Effect == nil || e.Effect.Kind != "hook" || e.Effect.To != l.name || e.What != "queued" {
+		if e.Kind != "effect" || e.Effect == nil || e.Effect.Kind != "hook" || e.Effect.To != l.name || e.What != state.WordQueued {
 			continue
 		}
 		of, known := lines[e.Effect.Announces.ID]
@@ -161,9 +161,9 @@ func (w *World) checkCalls(l *listener, rows []hookRow) {
 		switch what := r.ended.What; {
 		case what == "":
 			w.violate("hooks", "%s for %s waits at the end: %+v", r.id, l.name, r.event)
-		case what == "sent" && !took[r.id]:
+		case what == state.WordSent && !took[r.id]:
 			w.violate("hooks", "%s ended as %q, and %s has not taken it", r.id, what, l.name)
-		case what == "sent":
+		case what == state.WordSent:
 			w.count.happened("a hook took an event")
 		case r.ended.Reason == "":
 			w.violate("hooks", "%s for %s ended as %q, without a reason", r.id, l.name, what)

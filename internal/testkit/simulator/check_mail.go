@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"agentstateloop/state"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,7 +139,7 @@ func (w *World) mailByID(id string) *incomingMail {
 func (w *World) checkMarkers(h history) {
 	keys := map[string]string{} // by turn and epoch: another message of a shared turn may lead it later
 	for _, l := range h.lines {
-		if l.Kind == "turn" && l.What == "dispatched" {
+		if l.Kind == "turn" && l.What == state.WordDispatched {
 			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key
 		}
 	}
@@ -188,14 +189,14 @@ func (w *World) checkRate(h history) {
 	}
 	first := map[string]time.Time{} // when a message had its first turn, by key
 	for _, l := range h.lines {
-		if _, again := first[l.Key]; l.Kind == "turn" && l.What == "dispatched" && !again {
+		if _, again := first[l.Key]; l.Kind == "turn" && l.What == state.WordDispatched && !again {
 			first[l.Key] = l.At
 		}
 	}
 	var ran []time.Time // when the hour began to hold a mail
 	deferred := false
 	for _, l := range h.lines {
-		if l.Kind != "message" || l.What == "report" || l.Source != "mail" || l.Message == nil || !l.Message.Operator || w.record.wasLetIn(l.Key) {
+		if l.Kind != "message" || l.What == state.WordReport || l.Source != "mail" || l.Message == nil || !l.Message.Operator || w.record.wasLetIn(l.Key) {
 			continue
 		}
 		at, had := first[l.Key]
@@ -235,7 +236,7 @@ func (w *World) checkRate(h history) {
 // queuedAt returns when a mail was queued. HALT may hold it back for hours.
 func (h history) queuedAt(id string) (at time.Time) {
 	for _, l := range h.lines {
-		if l.Kind == "effect" && l.What == "queued" && effectOf(id) == l.ID {
+		if l.Kind == "effect" && l.What == state.WordQueued && effectOf(id) == l.ID {
 			at = l.At
 		}
 	}

@@ -336,7 +336,7 @@ func (h history) dispatchedSinceReset(turn string) bool {
 		switch {
 		case l.Kind == "reset":
 			since = false
-		case l.Kind == "turn" && l.What == "dispatched" && l.TurnID == turn:
+		case l.Kind == "turn" && l.What == state.WordDispatched && l.TurnID == turn:
 			since = true
 		}
 	}

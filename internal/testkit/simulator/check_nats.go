@@ -79,7 +79,7 @@ func (h history) posts() (sent []time.Time) {
 		if l.Kind == "effect" && l.Effect != nil && l.Effect.Channel == "mesh" {
 			byMesh[l.ID] = true
 		}
-		if l.Kind == "delivery" && l.What == "sent" && byMesh[l.ID] {
+		if l.Kind == "delivery" && l.What == state.WordSent && byMesh[l.ID] {
 			sent = append(sent, l.At)
 		}
 	}
@@ -148,7 +148,7 @@ func (w *World) checkHalts(h history) {
 		if l.Kind != "halt" || l.From != "mesh" {
 			continue
 		}
-		i := slices.Index(switched[next:], l.What == "halt")
+		i := slices.Index(switched[next:], l.What == state.WordHalt)
 		if i < 0 {
 			w.violate("HALT", "the mesh over NATS was halted, and not, as %v; a poll has it as %s", switched, l)
 			return
@@ -176,7 +176,7 @@ func (w *World) checkMeshHalt(r cycle.Report, before int) {
 	known := false
 	for _, l := range h.lines {
 		if l.Kind == "halt" && l.From == "mesh" {
-			known = l.What == "halt"
+			known = l.What == state.WordHalt
 		}
 	}
 	if halted {

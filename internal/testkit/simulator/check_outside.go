@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 )
 
 // These checks hold the promises about reports from outside of a turn (docs/design.md,
@@ -23,7 +24,7 @@ var outcome = regexp.MustCompile(`outcome \d+ of (wait\.[0-9a-z.]*[0-9a-z])`)
 func (r *record) checkHears(p prompt, h history) {
 	var begun *line
 	for i, l := range h.lines {
-		if l.Kind == "turn" && l.What == "dispatched" && l.TurnID == p.turn && l.Epoch == p.epoch {
+		if l.Kind == "turn" && l.What == state.WordDispatched && l.TurnID == p.turn && l.Epoch == p.epoch {
 			begun = &h.lines[i]
 		}
 	}
@@ -103,7 +104,7 @@ func (o *outsideWait) end(h history) line {
 	turns := []string{o.turn}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "edge" && l.Request == o.id && (l.What == "withdrawn" || l.What == "lapsed" || l.What == "report" && (l.Key != "" || l.Response == "timeout")),
+		case l.Kind == "edge" && l.Request == o.id && (l.What == state.WordWithdrawn || l.What == state.WordLapsed || l.What == state.WordReport && (l.Key != "" || l.Response == "timeout")),
 			l.Kind == "task" && slices.Contains(turns, l.TurnID) && l.Outcome == "canceled",
 			!l.At.Before(o.until()):
 			return l
@@ -151,7 +152,7 @@ func (w *World) checkShownOnce(rule string, h history, id string, shown []prompt
 // diedAfter reports whether an attempt died.
 func (h history) diedAfter(p prompt) bool {
 	return h.any(func(l line) bool {
-		return l.Kind == "recovery" || l.Kind == "turn" && l.TurnID == p.turn && l.Epoch >= p.epoch && (l.What == "reaped" || l.What == "given back")
+		return l.Kind == "recovery" || l.Kind == "turn" && l.TurnID == p.turn && l.Epoch >= p.epoch && (l.What == state.WordReaped || l.What == state.WordGivenBack)
 	})
 }
 
@@ -183,7 +184,7 @@ func (h history) isCanceled(wait *outsideWait) bool {
 func (h history) handedToTheDead(wait *outsideWait, report line) bool {
 	next, _ := h.followUp(wait.id)
 	return h.any(func(l line) bool {
-		return report.before(l) && l.Kind == "turn" && l.What == "running" && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
+		return report.before(l) && l.Kind == "turn" && l.What == state.WordRunning && (l.TurnID == wait.turn || l.TurnID == next.TurnID)
 	})
 }
 

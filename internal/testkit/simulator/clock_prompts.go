@@ -143,7 +143,7 @@ func (w *World) checkClockPrompts(h history) {
 		if decided[l.Key].IsZero() {
 			decided[l.Key] = l.At
 		}
-		if l.Kind == "prompt" && (l.What == "skipped" || l.What == "failed" || l.What == "missed") {
+		if l.Kind == "prompt" && (l.What == state.WordSkipped || l.What == state.WordFailed || l.What == state.WordMissed) {
 			came[l.Key]++
 			w.count.happened("a prompt was " + string(l.What))
 		}

@@ -77,7 +77,7 @@ type haltedBy map[string]bool
 
 func (h haltedBy) read(l line) {
 	if l.Kind == "halt" {
-		h[l.From] = l.What == "halt"
+		h[l.From] = l.What == state.WordHalt
 	}
 }
 
@@ -87,7 +87,7 @@ func (h haltedBy) any() bool { return h["here"] || h["mesh"] }
 // operator is informed of that, so it excuses that the effect did not arrive.
 func (h history) undeliverable(prefix string) bool {
 	return h.any(func(l line) bool {
-		return l.Kind == "delivery" && l.What == "undeliverable" && strings.HasPrefix(l.ID, prefix) && !l.isAboutHook()
+		return l.Kind == "delivery" && l.What == state.WordUndeliverable && strings.HasPrefix(l.ID, prefix) && !l.isAboutHook()
 	})
 }
 

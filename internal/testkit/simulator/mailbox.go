@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"agentstateloop/state"
 	"fmt"
 	"strings"
 	"time"
@@ -220,7 +221,7 @@ func (w *World) checkReturned(h history) {
 // hold mu of the record.
 func (w *World) checkLost(h history, l *incomingMail) {
 	lost := h.any(func(line line) bool {
-		return line.Kind == "bounce" && line.What == "lost" && effectOf(l.about) == line.ID
+		return line.Kind == "bounce" && line.What == state.WordLost && effectOf(l.about) == line.ID
 	})
 	// The cursor may have passed it, and a sweep or a new baseline finds only the
 	// operator's mail.

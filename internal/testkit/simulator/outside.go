@@ -189,7 +189,7 @@ type outsideWait struct {
 func (h history) waits() (all []*outsideWait) {
 	byID := map[string]*outsideWait{}
 	for _, l := range h.lines {
-		if l.Kind == "edge" && l.What == "await" && byID[l.Request] == nil {
+		if l.Kind == "edge" && l.What == state.WordAwait && byID[l.Request] == nil {
 			byID[l.Request] = &outsideWait{id: l.Request, turn: l.TurnID, what: l.To, begun: l.At}
 			all = append(all, byID[l.Request])
 		}
@@ -201,16 +201,16 @@ func (h history) waits() (all []*outsideWait) {
 		}
 		switch {
 		case wait == nil:
-		case l.Kind == "note" && l.What == "report":
+		case l.Kind == "note" && l.What == state.WordReport:
 			wait.unheard = append(wait.unheard, l)
 		case l.Kind != "edge":
-		case l.What == "report" && l.Key != "":
+		case l.What == state.WordReport && l.Key != "":
 			wait.reports = append(wait.reports, l)
-		case l.What == "report":
+		case l.What == state.WordReport:
 			wait.missed, wait.missedAt = l.Response, l.At
-		case l.What == "withdrawn":
+		case l.What == state.WordWithdrawn:
 			wait.withdrawn = true
-		case l.What == "lapsed":
+		case l.What == state.WordLapsed:
 			wait.lapsed = true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
@@ -161,7 +162,7 @@ func (w *World) checkProgramRate(h history) {
 			if waited[l.Key] = l.Message.Status == "deferred"; !waited[l.Key] {
 				ran = append(ran, l.At)
 			}
-		case l.Kind == "turn" && l.What == "dispatched" && waited[l.Key] && !began[l.Key]:
+		case l.Kind == "turn" && l.What == state.WordDispatched && waited[l.Key] && !began[l.Key]:
 			began[l.Key] = true
 			w.count.happened("a message of a program was above the limit of the hour")
 			if n := len(ran); n >= eventRate && l.At.Before(ran[n-eventRate].Add(time.Hour)) {

@@ -14,6 +14,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/state"
 )
 
 // releases counts how often a person has released or dropped a rejected item. maybe counts commands
@@ -263,7 +264,7 @@ func (h history) asksLater() bool {
 	later := map[string]bool{}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "gate" && l.What == "to be asked about":
+		case l.Kind == "gate" && l.What == state.WordToAsk:
 			later[l.Key] = true
 		case l.Kind == "challenge":
 			delete(later, l.Key)

@@ -117,7 +117,7 @@ func (k *streak) read(v *historyChecker, l line) {
 		k.planned[l.Key] = true
 	case l.endsStreak():
 		k.turns = 0
-	case l.Kind == "turn" && l.What == "dispatched" && k.planned[l.Key] && v.keys[l.Key] == "":
+	case l.Kind == "turn" && l.What == state.WordDispatched && k.planned[l.Key] && v.keys[l.Key] == "":
 		k.begun(v, l)
 	}
 }
@@ -130,13 +130,13 @@ func (l line) endsStreak() bool {
 	case "control", "reset":
 		return true
 	case "edge":
-		return l.What == "report" && l.Key != "" && strings.HasPrefix(l.Request, queryKind)
+		return l.What == state.WordReport && l.Key != "" && strings.HasPrefix(l.Request, queryKind)
 	case "sleep":
-		return l.What == "retried"
+		return l.What == state.WordRetried
 	case "halt":
 		return l.From == "here"
 	case "turn":
-		return l.What == "stop"
+		return l.What == state.WordStop
 	}
 	return false
 }
@@ -226,7 +226,7 @@ func (h history) isSelf(o *outgoing) bool {
 // turn, because the message that it belongs to is damaged.
 func (h history) lostFollowUp(id string) bool {
 	return h.any(func(edge line) bool {
-		return edge.Kind == "edge" && edge.What == "report" && edge.Response == id && h.any(func(l line) bool {
+		return edge.Kind == "edge" && edge.What == state.WordReport && edge.Response == id && h.any(func(l line) bool {
 			return l.Serial == edge.Serial && l.Kind == "ended" && l.What == "error" && strings.HasPrefix(l.Key, followUpKey)
 		})
 	})

@@ -36,7 +36,7 @@ type owed struct {
 }
 
 func (o *owed) queued(l line) {
-	if l.What != "queued" || l.Effect == nil || l.Effect.Channel != "mail" || l.Effect.Kind != "reply" && l.Effect.Kind != "answer" {
+	if l.What != state.WordQueued || l.Effect == nil || l.Effect.Channel != "mail" || l.Effect.Kind != "reply" && l.Effect.Kind != "answer" {
 		return
 	}
 	if o.ready == nil {
@@ -142,13 +142,13 @@ func (r *record) checkLate(o outgoing, h history) {
 	created, turn, by := false, "", line{}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "effect" && l.What == "queued" && effectOf(id) == l.ID:
+		case l.Kind == "effect" && l.What == state.WordQueued && effectOf(id) == l.ID:
 			created, turn = true, l.Effect.TurnID
 		case !created, o.at.Sub(l.At) <= margin:
-		case by.Kind != "" && l.Kind == "turn" && l.What == "running" && r.world.ackAfter*3/2 > margin:
+		case by.Kind != "" && l.Kind == "turn" && l.What == state.WordRunning && r.world.ackAfter*3/2 > margin:
 			return // this turn has moved the clock while its runner sent the mail: see takeTime
 		case o.kind == "quiet" && l.Kind == "transition" && l.New != "IDLE",
-			o.kind == "ack" && l.Kind == "effect" && l.What == "queued" && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
+			o.kind == "ack" && l.Kind == "effect" && l.What == state.WordQueued && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
 			o.kind == "working" && l.Kind == "task" && l.TurnID == turn:
 			by = l
 		}
@@ -195,7 +195,7 @@ func (w *World) handleOutbox(s Step) error {
 // gaveUp reports whether the answer to a mail was given up, alone or with others.
 func (h history) gaveUp(mail *incomingMail) bool {
 	return h.any(func(l line) bool {
-		answers := l.Kind == "turn" && l.What == "dispatched" && mail.hasKey(l.Key+`"`) ||
+		answers := l.Kind == "turn" && l.What == state.WordDispatched && mail.hasKey(l.Key+`"`) ||
 			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key + `"`) })
 		return answers && h.undeliverable(replyKind+l.TurnID)
 	})
@@ -234,8 +234,8 @@ func (r *record) wentThrough(h history, id string) bool {
 	for _, l := range h.lines {
 		switch {
 		case l.Kind == "delivery" && l.ID == id:
-			after = l.What == "undeliverable"
-		case after && l.Kind == "delivery" && l.What == "sent" && !strings.HasPrefix(l.ID, "notice") && len(r.mailed(l.ID)) > 0:
+			after = l.What == state.WordUndeliverable
+		case after && l.Kind == "delivery" && l.What == state.WordSent && !strings.HasPrefix(l.ID, "notice") && len(r.mailed(l.ID)) > 0:
 			return true
 		}
 	}

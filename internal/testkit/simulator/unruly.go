@@ -300,7 +300,7 @@ func (w *World) checkTellings(h history) {
 // then counts as new.
 func (h history) renumbered(key string) (n int) {
 	for _, l := range h.lines {
-		if l.Kind == "fetch" && l.What == "ended" && l.Key == key && strings.Contains(l.Reason, "not tried any more under this key") {
+		if l.Kind == "fetch" && l.What == state.WordEnded && l.Key == key && strings.Contains(l.Reason, "not tried any more under this key") {
 			n++
 		}
 	}
