@@ -270,7 +270,7 @@ func TestRealApprove(t *testing.T) {
 			if status := s.run("alpha", "status"); exists("three") || strings.Contains(status, "asked") {
 				t.Errorf("made three: %t\n%s", exists("three"), status)
 			}
-			if history := s.run("alpha", "history", "-n", "0"); !strings.Contains(history, "not permitted") {
+			if history := s.run("alpha", "history", "-n", "0"); !strings.Contains(history, "denied permission") {
 				t.Errorf("what was refused is not in the history:\n%s", history)
 			}
 		})
