@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,8 @@ func TestWhatCountsAsProven(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard, err := bob.Watch(t.Context(), time.Minute)
-		if err != nil || len(heard.Messages) != 1 || heard.Messages[0].From != "alice" || heard.Messages[0].Proven != known {
+		wrong := func(m mesh.Message) bool { return m.From != "alice" || m.Proven != known }
+		if err != nil || len(heard.Messages) == 0 || slices.ContainsFunc(heard.Messages, wrong) { // the send before it may ring late
 			t.Errorf("rung by alice, and her key is %q: %+v, %v", key, heard, err)
 		}
 		send(t, alice, mesh.Message{To: "bob", Text: "x"})
