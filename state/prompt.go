@@ -79,23 +79,30 @@ func (p Policy) prompt(row TimedPrompt) (PromptPolicy, bool) {
 // next returns the first time after t at which a prompt is due.
 func (p Policy) next(c PromptPolicy, t time.Time) time.Time { return c.Next(t, p.Location).UTC() }
 
-// newest returns the last time at or after first that is not after now. first is due.
-func (p Policy) newest(c PromptPolicy, first, now time.Time) time.Time {
+// newest returns the last time of a row that is not after now and has no result, or the zero time.
+// A row has times with a result ahead after the clock was set back.
+func (r *Reading) newest(p Policy, c PromptPolicy, row TimedPrompt, now time.Time) time.Time {
 	const hour = time.Hour
 	for back := hour; ; back *= 4 {
 		from := now.Add(-back)
-		if from.Before(first) {
-			from = first.Add(-time.Second)
+		if from.Before(row.Next) {
+			from = row.Next.Add(-time.Second)
 		}
 		last := time.Time{}
 		for at := p.next(c, from); !at.IsZero() && !at.After(now); at = p.next(c, at) {
-			last = at
+			if !r.hasResult(row, at) {
+				last = at
+			}
 		}
 		switch {
 		case !last.IsZero():
 			return last
-		case from.Before(first):
-			return first // a time of another zone
+		case !from.Before(row.Next):
+			continue
+		case !r.hasResult(row, row.Next):
+			return row.Next // a time of another zone
+		default:
+			return time.Time{}
 		}
 	}
 }
@@ -126,7 +133,7 @@ func (s State) DuePrompts(p Policy, now time.Time) (due []Firing) {
 		if !ok || row.Next.IsZero() || now.Before(row.Next) || now.Before(row.AskedUntil) {
 			continue
 		}
-		if at := p.newest(c, row.Next, now); !p.tooLate(c, at, now) {
+		if at := s.newest(p, c, row, now); !at.IsZero() && !p.tooLate(c, at, now) {
 			due = append(due, Firing{Name: row.Name, At: at, Asks: c.Asks})
 		}
 	}
@@ -183,12 +190,15 @@ func (m *machine) planPrompts() {
 		case m.now.Before(row.Next) || row.Next.IsZero():
 			m.planNext(row, c) // the clock was set back, or the machine has another zone
 		case m.PromptsHeld(m.policy, m.now) == "" && !m.now.Before(row.AskedUntil):
-			at := m.policy.newest(c, row.Next, m.now)
-			if !m.policy.tooLate(c, at, m.now) {
+			at := m.newest(m.policy, c, *row, m.now)
+			switch {
+			case at.IsZero():
+			case !m.policy.tooLate(c, at, m.now):
 				continue
+			default:
+				row.noteDone(at) // a clock that is set back shows it again
+				m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.localTime(at), shortDuration(c.CatchUp)))
 			}
-			row.noteDone(at) // a clock that is set back shows it again
-			m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and catch_up is %v", m.localTime(at), shortDuration(c.CatchUp)))
 			m.planNext(row, c)
 		}
 	}
