@@ -260,12 +260,13 @@ func (w *World) limit(n int) {
 }
 
 // rateBetween returns the limit from one moment to another. fixed is false if it was
-// changed between them. The caller must hold mu.
+// changed between them, or at one of them, where the order is unknown. The caller must
+// hold mu.
 func (r *record) rateBetween(from, to time.Time) (rate int, fixed bool) {
 	fixed = true
 	for _, c := range r.rates {
 		switch {
-		case !c.at.After(from):
+		case c.at.Before(from):
 			rate = c.rate
 		case !c.at.After(to):
 			fixed = false
