@@ -10,7 +10,7 @@ import (
 var outside = []scenario{
 	{
 		name: "a report is handed to its turn once although every process dies",
-		must: "a report was handed over",
+		must: "an attempt began again while something was under way",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "deploy"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", What: sim.CrashLate}}},
