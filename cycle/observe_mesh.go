@@ -176,7 +176,7 @@ func ackID(m mesh.Message) string {
 	if !m.CanAck() {
 		return ""
 	}
-	return m.ID
+	return cmp.Or(m.AckID, m.ID)
 }
 
 // meshArrived returns the event of an accepted message, and keeps its payload if a turn or a
@@ -186,10 +186,10 @@ func (ac accepter) meshArrived(list payloads, s state.State, m mesh.Message, raw
 	case m.Kind == mesh.KindRelay:
 		// The whole request is kept, because its mail may be truncated or never be made.
 		_, _, err := keepMesh(list, s, m, raw)
-		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: m.ID}, err
+		return state.RelayAsked{Key: m.Key(), From: m.From, Text: m.Text, MeshID: ackID(m)}, err
 	case m.Kind == mesh.KindReport: // it causes no turn of its own
 		payload, sum, err := keepMesh(list, s, m, raw)
-		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: m.ID, ToolCallID: m.Correlation, At: m.SentAt, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
+		return state.Reported{Key: m.Key(), From: m.From, Payload: payload, Sum: sum, MeshID: ackID(m), ToolCallID: m.Correlation, At: m.SentAt, Status: m.Status, Trace: m.Trace, Proven: m.Proven}, err
 	case m.Kind == mesh.KindAsk && slices.Contains(m.Hops, ac.handle):
 		return ac.busy(m), nil
 	case isScript(m):
@@ -206,7 +206,7 @@ func (ac accepter) meshArrived(list payloads, s state.State, m mesh.Message, raw
 			Key: m.Key(), Source: state.Mesh, Kind: m.Kind, From: m.From, Proof: proofOf(m), At: m.SentAt, Payload: payload, Sum: sum, Size: len(raw),
 			Correlation: correlation(m), AsksFields: len(m.ResultFields) > 0, Trace: m.Trace,
 		},
-		MeshID: m.ID,
+		MeshID: ackID(m),
 	}, nil
 }
 
@@ -286,7 +286,7 @@ func (ac accepter) busy(m mesh.Message) state.Event {
 func correlation(m mesh.Message) string { return cmp.Or(m.Correlation, m.ID) }
 
 func notedEvent(m mesh.Message, why string) state.Noted {
-	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: m.ID, Trace: m.Trace}
+	return state.Noted{Key: m.Key(), Kind: m.Kind, From: m.From, Reason: why, Source: state.Mesh, MeshID: ackID(m), Trace: m.Trace}
 }
 
 // lists reports whether a handle is that of a listed peer.

@@ -75,6 +75,10 @@ type Message struct {
 	// Send ignores both.
 	Proven bool      `json:"proven"`
 	SentAt time.Time `json:"sent_at,omitzero"`
+
+	// AckID acknowledges the message where its id is not enough: over NATS two senders may use one
+	// id. It is the sender, a slash and the id. Otherwise it is empty.
+	AckID string `json:"-"`
 }
 
 // Key returns the inbox key of the message, mesh:<from>:<id>. Two messages have the same key

@@ -172,7 +172,7 @@ func (e Reported) apply(m *machine) {
 		return
 	}
 	e.answer(&m.Turn.Waiting[i])
-	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(e.MeshID, e.Key), e.by(m.Turn.Waiting[i]))
+	m.recordAnswer(e.Key, m.Turn.Waiting[i], cmp.Or(messageID(e.MeshID), e.Key), e.by(m.Turn.Waiting[i]))
 }
 
 // recordAnswer records that a question has its answer, and that the turn that asked has it too. by

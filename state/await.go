@@ -209,7 +209,7 @@ func (m *machine) reportExpected(e Reported) bool {
 	x := &m.Expected[i]
 	e.answer(&x.Wait)
 	m.line(Line{
-		Kind: LineEdge, What: WordReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(e.MeshID, e.Key),
+		Kind: LineEdge, What: WordReport, Key: e.Key, From: x.To, To: m.Agent, Request: x.ID, Response: cmp.Or(messageID(e.MeshID), e.Key),
 		TurnID: x.Cause.TurnID, Outcome: e.Status, Reason: e.by(x.Wait), Trace: x.Cause.Trace,
 	})
 	x.For = m.messageForReport(*x)

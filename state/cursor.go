@@ -12,7 +12,7 @@ import (
 type Reading struct {
 	Cursor Cursor   `json:"cursor,omitzero"`
 	ToFlag ToFlag   `json:"to_flag,omitzero"` // mail to mark \Seen
-	ToAck  []string `json:"to_ack,omitempty"` // mesh ids to acknowledge
+	ToAck  []string `json:"to_ack,omitempty"` // acknowledgements for the mesh: ids, or over NATS SENDER/ID
 	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
 
 	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune

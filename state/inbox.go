@@ -45,7 +45,7 @@ type Arrived struct {
 	Message Message
 	Digest  string // the same for every copy, or ""
 	UID     uint32 // of a mail to mark \Seen
-	MeshID  string // of an item to acknowledge to the mesh
+	MeshID  string // acknowledges an item to the mesh: its id, or over NATS SENDER/ID
 	Thread  Thread // the conversation of a mail
 
 	// IfRoom refuses the message if the limit on waiting messages of programs is reached. The

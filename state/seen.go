@@ -109,7 +109,8 @@ type ToFlag struct {
 }
 
 // acknowledgeLater records that the server must be told that an item was read. It is told after the
-// commit that made the item durable.
+// commit that made the item durable. The mesh was told of an item that a person releases when the
+// item went into quarantine.
 func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 	if uid != 0 && !m.foreign {
 		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
@@ -119,10 +120,13 @@ func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 			m.ToFlag.UIDs = append(m.ToFlag.UIDs, uid)
 		}
 	}
-	if meshID != "" && !slices.Contains(m.ToAck, meshID) {
+	if meshID != "" && !m.admitted && !slices.Contains(m.ToAck, meshID) {
 		m.ToAck = append(m.ToAck, meshID)
 	}
 }
+
+// messageID returns the id of a message that an acknowledgement names.
+func messageID(ack string) string { return ack[strings.LastIndexByte(ack, '/')+1:] }
 
 // Flagged reports that the mail server has marked mails \Seen.
 type Flagged struct {

@@ -11,29 +11,27 @@ import (
 	"agentstateloop/state"
 )
 
-// TestPendingMessages checks that an id is that of its first sender until it is acknowledged,
-// and that the newest delivery is the one that is.
+// TestPendingMessages checks that the newest delivery of a message is acknowledged, and that an id
+// names the messages of all senders, an AckID only one.
 func TestPendingMessages(t *testing.T) {
 	c := &Client{pulledAt: noon}
-	first := mesh.Message{ID: "m", From: "alice", Proven: true, Files: []mesh.File{{SHA256: "1"}}}
-	if !c.addPending(first, fleet.Item{Body: []byte("old")}) {
-		t.Fatal("it is not pending")
-	}
+	first := mesh.Message{ID: "m", From: "alice", AckID: "alice/m", Files: []mesh.File{{SHA256: "1"}}}
+	c.addPending(first, fleet.Item{Body: []byte("old")})
 	c.pulledAt = noon.Add(time.Minute)
-	if !c.addPending(first, fleet.Item{Body: []byte("new")}) || len(c.pending["m"].items) != 1 || string(c.pending["m"].items[0].Body) != "new" || c.pending["m"].shownAt != c.pulledAt {
-		t.Errorf("%+v", c.pending["m"])
+	c.addPending(first, fleet.Item{Body: []byte("new")})
+	if h := c.pending["alice/m"]; len(h.items) != 1 || string(h.items[0].Body) != "new" || h.shownAt != c.pulledAt {
+		t.Errorf("%+v", h)
 	}
-	for _, other := range []mesh.Message{{ID: "m", From: "bob", Proven: true}, {ID: "m", From: "alice"}} {
-		if c.addPending(other, fleet.Item{}) {
-			t.Errorf("%+v is pending as well", other)
-		}
+	c.addPending(mesh.Message{ID: "m", From: "bob", AckID: "bob/m"}, fleet.Item{})
+	if all, one := c.named("m"), c.named("bob/m"); len(all) != 2 || len(one) != 1 {
+		t.Errorf("m names %q, bob/m %q", all, one)
 	}
 	f := fileOf{"alice", "1"}
 	c.files = map[fileOf]*fleet.Blob{f: nil}
 	if c.removeFiles(t.Context(), &pending{files: []fileOf{f}}); len(c.files) != 1 {
 		t.Error("a file that another message names is forgotten")
 	}
-	delete(c.pending, "m")
+	delete(c.pending, "alice/m")
 	if c.removeFiles(t.Context(), &pending{files: []fileOf{f}}); len(c.files) != 0 {
 		t.Error("a file that no message names is not forgotten")
 	}

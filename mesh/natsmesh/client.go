@@ -44,7 +44,7 @@ type Client struct {
 
 	mu       sync.Mutex
 	conn     *fleet.Conn
-	pending  map[string]*pending // unacknowledged messages that were shown, by id
+	pending  map[string]*pending // unacknowledged messages that were shown, by AckID
 	pulledAt time.Time           // when our mailbox was last read
 	files    map[fileOf]*fleet.Blob
 }

@@ -95,7 +95,7 @@ func (k keyring) read(i fleet.Item) (mesh.Message, *mesh.Undecoded) {
 		}
 		m.ID, m.From = unproven+digest(i), i.From
 	}
-	m.To, m.SentAt = k.handle, i.Stored
+	m.To, m.SentAt, m.AckID = k.handle, i.Stored, m.From+"/"+m.ID
 	for n := range m.Files {
 		m.Files[n].Missing = "" // only the recipient sets it
 	}

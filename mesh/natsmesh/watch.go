@@ -3,6 +3,7 @@ package natsmesh
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/fleet"
@@ -45,8 +46,6 @@ func (c *Client) nudge(from string, proven bool) mesh.Message {
 
 // pending is an unacknowledged message that was shown.
 type pending struct {
-	from    string
-	proven  bool
 	items   []fleet.Item // its deliveries: the same message may have been sent twice
 	files   []fileOf
 	shownAt time.Time
@@ -126,12 +125,13 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 		}
 		m, undecoded := keys.read(i)
 		if undecoded != nil {
-			m.ID, m.From = undecoded.ID, undecoded.From
+			m.AckID = undecoded.ID
 		}
-		if !c.addPending(m, i) || ids[m.ID] {
+		c.addPending(m, i)
+		if ids[m.AckID] {
 			continue
 		}
-		ids[m.ID] = true
+		ids[m.AckID] = true
 		if undecoded != nil {
 			mailbox.Undecoded = append(mailbox.Undecoded, *undecoded)
 		} else {
@@ -141,27 +141,21 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 	return mailbox, nil
 }
 
-// addPending remembers an item, and reports whether it may be shown. While two senders use one id, it
-// shows only the message of the first, because an acknowledgement names only the id. The other
-// message comes again.
-func (c *Client) addPending(m mesh.Message, i fleet.Item) bool {
-	h := c.pending[m.ID]
-	switch {
-	case h == nil:
-		h = &pending{from: m.From, proven: m.Proven}
+// addPending remembers how to acknowledge a message and to remove its files.
+func (c *Client) addPending(m mesh.Message, i fleet.Item) {
+	h := c.pending[m.AckID]
+	if h == nil {
+		h = &pending{}
 		if c.pending == nil {
 			c.pending = map[string]*pending{}
 		}
-		c.pending[m.ID] = h
-	case h.from != m.From || h.proven != m.Proven:
-		return false
+		c.pending[m.AckID] = h
 	}
 	h.shownAt = c.pulledAt
 	h.add(i)
 	for _, f := range m.Files {
 		h.files = append(h.files, fileOf{m.From, f.SHA256})
 	}
-	return true
 }
 
 // add adds a delivery. It replaces an older delivery of the same message.
@@ -175,15 +169,16 @@ func (h *pending) add(i fleet.Item) {
 	h.items = append(h.items, i)
 }
 
-// Ack acknowledges a shown message and removes its files from the server. It does not wait for
-// an answer: an unacknowledged message comes again and is recognized. The id may have been
-// shown to another process: Ack looks for it if we have not read our mailbox lately.
+// Ack acknowledges a shown message by its AckID, or the messages of all senders with an id, and
+// removes their files from the server. It does not wait for an answer: an unacknowledged message
+// comes again and is recognized. The message may have been shown to another process: Ack looks for
+// it if we have not read our mailbox lately.
 func (c *Client) Ack(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
 	c.mu.Lock()
-	known := c.pending[id] != nil || time.Since(c.pulledAt) < time.Minute
+	known := len(c.named(id)) > 0 || time.Since(c.pulledAt) < time.Minute
 	c.mu.Unlock()
 	if !known {
 		if _, err := c.peek(ctx); err != nil {
@@ -191,15 +186,27 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 		}
 	}
 	c.mu.Lock()
-	h := c.pending[id]
-	delete(c.pending, id)
+	var acked []*pending
+	for _, ack := range c.named(id) {
+		acked = append(acked, c.pending[ack])
+		delete(c.pending, ack)
+	}
 	c.mu.Unlock()
-	if h == nil {
-		return nil
+	for _, h := range acked {
+		if err := c.server().Ack(ctx, h.items...); err != nil {
+			return failure("acknowledge message", err)
+		}
+		c.removeFiles(ctx, h)
 	}
-	if err := c.server().Ack(ctx, h.items...); err != nil {
-		return failure("acknowledge message", err)
-	}
-	c.removeFiles(ctx, h)
 	return nil
+}
+
+// named returns the AckIDs of the shown messages with an AckID or an id. The caller must hold mu.
+func (c *Client) named(id string) (acks []string) {
+	for ack := range c.pending {
+		if ack == id || strings.HasSuffix(ack, "/"+id) {
+			acks = append(acks, ack)
+		}
+	}
+	return acks
 }

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/fleet"
@@ -28,7 +30,7 @@ type Carrier struct {
 	Hook func(c Call, do func() error) error
 
 	// The mutex of the mesh guards these.
-	held   map[string][]*letter // shown messages without an acknowledgement, by id
+	held   map[string][]*letter // shown messages without an acknowledgement, by AckID
 	looked time.Time            // when the mailbox was last read
 }
 
@@ -87,8 +89,7 @@ func (c *Carrier) Mailbox(ctx context.Context, wait time.Duration) (box mesh.Mai
 	return box, err
 }
 
-// show returns the messages that wait, and takes them for a poll. An acknowledgement names only an
-// id: of two messages of different senders with one id, it shows only the first.
+// show returns the messages that wait, and takes them for a poll.
 func (c *Carrier) show(take bool) mesh.Mailbox {
 	box, now, size, shown := c.Mesh.halt, c.Mesh.now(), 0, map[string]bool{}
 	c.looked = now
@@ -105,12 +106,9 @@ func (c *Carrier) show(take bool) mesh.Mailbox {
 		if take {
 			l.taken = now
 		}
-		id, held := l.message.ID, c.held[l.message.ID]
-		if len(held) > 0 && held[0].From != l.From {
-			continue
-		}
-		if !slices.Contains(held, l) {
-			c.held[id] = append(held, l)
+		id := l.message.AckID
+		if !slices.Contains(c.held[id], l) {
+			c.held[id] = append(c.held[id], l)
 		}
 		switch {
 		case shown[id]:
@@ -124,15 +122,21 @@ func (c *Carrier) show(take bool) mesh.Mailbox {
 	return box
 }
 
-// Ack removes a shown message and its files. If this process was not shown the message and has not
-// read the mailbox within a minute, it looks there.
+// Ack removes a shown message with an AckID, or those with an id, and their files. If this process
+// was not shown the message and has not read the mailbox within a minute, it looks there.
 func (c *Carrier) Ack(_ context.Context, id string) error {
 	return c.call(Call{Name: "ack", ID: id}, func(m *Mesh) error {
-		if c.held[id] == nil && (c.looked.IsZero() || m.now().Sub(c.looked) >= time.Minute) {
+		named := func(ack string) bool { return ack == id || strings.HasSuffix(ack, "/"+id) }
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(c.held)), named) && (c.looked.IsZero() || m.now().Sub(c.looked) >= time.Minute) {
 			c.show(false)
 		}
-		acked := c.held[id]
-		delete(c.held, id)
+		var acked []*letter
+		for ack, held := range c.held {
+			if named(ack) {
+				acked = append(acked, held...)
+				delete(c.held, ack)
+			}
+		}
 		m.boxes[c.Handle] = slices.DeleteFunc(m.boxes[c.Handle], func(l *letter) bool { return slices.Contains(acked, l) })
 		for _, l := range acked {
 			m.removeFiles(l)

@@ -121,7 +121,7 @@ func (l *letter) read() {
 	sum := digest(l.From, l.ID, string(l.Body))
 	decoded, err := mesh.Decode(l.Body)
 	if err != nil {
-		l.broken, l.message.ID, l.message.From = err.Error(), undecoded+sum, l.From
+		l.broken, l.message.ID, l.message.AckID = err.Error(), undecoded+sum, undecoded+sum
 		return
 	}
 	decoded.Proven = l.Proven && decoded.From == l.From && decoded.ID == l.ID
@@ -131,7 +131,7 @@ func (l *letter) read() {
 		}
 		decoded.ID, decoded.From = unproven+sum, l.From
 	}
-	decoded.To, decoded.SentAt = l.To, l.stored
+	decoded.To, decoded.SentAt, decoded.AckID = l.To, l.stored, decoded.From+"/"+decoded.ID
 	l.message = decoded
 }
 

@@ -27,7 +27,7 @@ type natsMesh struct {
 
 	mu       sync.Mutex
 	posted   int                 // messages of others
-	ends     map[string]string   // the end of the key of a message to us, by the id that acknowledges it
+	ends     map[string]string   // the end of the key of a message to us, by its AckID
 	letters  []memcarrier.Letter // that others have signed
 	sent     map[string]string   // our messages as JSON, by id
 	switched []bool              // each HALT and GO, in order
@@ -197,11 +197,12 @@ func (n *natsMesh) put(l memcarrier.Letter) (id string, taken bool) {
 	if err != nil {
 		return "", false
 	}
-	n.ends[id] = ":" + id
+	ack, end := l.From+"/"+id, ":"+l.From+":"+id
 	if !json.Valid(l.Body) || l.ID == junkID {
 		sum := sha256.Sum256(append([]byte("undecoded "), l.Body...))
-		n.ends[id] = ":~" + hex.EncodeToString(sum[:]) // mesh::~…
+		ack, end = id, ":~"+hex.EncodeToString(sum[:]) // mesh::~…
 	}
+	n.ends[ack] = end
 	return id, true
 }
 
