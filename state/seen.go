@@ -109,7 +109,7 @@ type ToFlag struct {
 }
 
 // acknowledgeLater records that the server must be told that an item was read. It is told after the
-// commit that made the item durable. The mesh was told of an item that a person releases when the
+// commit that made the item durable. The mesh heard of an item that a person releases when the
 // item went into quarantine.
 func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 	if uid != 0 && !m.foreign {

@@ -380,7 +380,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "a turn that was running at a reset remembers nothing",
-		must: "a turn that began before a reset remembered nothing",
+		must: "interleaved: reset",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "remember"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Reset}}}},
@@ -451,7 +451,18 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "a HALT during a cycle holds the turn until GO",
+		must: "interleaved: halt",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "new", Wish: "answer"},
+			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Halt}}}},
+			{Do: sim.Poll},
+			{Do: sim.Go},
+		},
+	},
+	{
 		name: "STOP reaches a running turn",
+		must: "a running turn was stopped",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "new", Wish: "answer"},
 			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Stop}}}},

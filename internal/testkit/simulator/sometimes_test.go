@@ -11,15 +11,13 @@ import (
 )
 
 // mustHappen are the rare events that the runs of CI must reach. A simulator that
-// does not reach them proves nothing about them. The scenarios reach the events that
-// are too rare for chance: that a runner dies while its agent lingers, and that an
-// attempt begins again while something is under way.
+// does not reach them proves nothing about them. Scenarios reach the events that are
+// too rare for chance, less than 30 in 3,000 stories.
 var mustHappen = []string{
 	"a deliverable was submitted",
 	"a sent mail was filed",
 	"a withheld mail had a time for the alarm line",
 	"the operator was asked about a signed mail in doubt",
-	"a signed mail in doubt came in by YES",
 	"a report had fields",
 	"a report was partial",
 	"a question was asked",
@@ -30,7 +28,6 @@ var mustHappen = []string{
 	"a turn was resumed",
 	"a turn was reaped",
 	"a turn was given back",
-	"a running turn was stopped",
 	"a turn used up its budget",
 	"a day's budget was used up",
 	"a day ended in the middle of a turn",
@@ -38,7 +35,6 @@ var mustHappen = []string{
 	"something was remembered",
 	"the agent planned a turn",
 	"the agent woke itself",
-	"the agent used up its turns",
 	"a turn waits for something outside",
 	"a report came before its attempt ended",
 	"a report was taken",
@@ -48,7 +44,6 @@ var mustHappen = []string{
 	"a late report had a turn of its own",
 	"a message waited for what its sender still writes",
 	"messages of one sender shared a turn",
-	"a reset set a memory aside",
 	"a search found what was answered",
 	"an outage had to be reported to the keymaster",
 	"an outage had to be reported to the operator",
@@ -96,20 +91,17 @@ var mustHappen = []string{
 	"interleaved: tell",
 	"interleaved: ring",
 	"interleaved: stop",
-	"interleaved: halt",
 	"interleaved: mail",
 	"interleaved: message",
 	"interleaved: nudge",
 	"interleaved: event",
 	"interleaved: release",
-	"interleaved: reset",
 	"interleaved: report",
 	"interleaved: transition",
 	"a message was published again over NATS",
 	"the engine had no leader",
 	"our part of a mailbox was full",
 	"messages of the mesh came later",
-	"an answer about HALT was an old one",
 	"the mesh over NATS was halted",
 	"messages of a peer waited for its pace",
 	"messages left as fast as they may",
