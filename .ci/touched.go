@@ -1,12 +1,12 @@
 // Command touched prints the tests that the last commits add or change, one call of go
-// test a line: its package, and what to give to -run.
+// test per line: the package and the value of -run.
 //
 //	go run .ci/touched.go [BASE]
 //
 // BASE is the commit before the change. The default is the newest one that is
 // three hours older than HEAD. A changed story of testscript, and a changed transcript of the
 // machine, count as the subtest that reads them. Tests of real programs (TestReal…) are
-// left out: cron alone lets each wait for a minute of the clock.
+// left out: cron alone makes each wait for the next minute.
 package main
 
 import (
