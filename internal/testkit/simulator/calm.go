@@ -41,6 +41,7 @@ func (w *World) calm() {
 		w.clock.pass(time.Minute)
 	}
 	w.topUp(Step{}, plenty)
+	waiting := 0 // messages, each of which may suspend its turn for most of an hour
 	for n, nights, naps := 0, 0, 0; n < maxCalmPolls; n++ {
 		w.clock.pass(calmStep)
 		r, err := w.poll(nil, cycle.PollOptions{})
@@ -58,6 +59,10 @@ func (w *World) calm() {
 		if s.Halted { // a mail with HALT may have been read only now
 			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
 		}
+		if s.Inbox.Waiting < waiting {
+			n = 0
+		}
+		waiting = s.Inbox.Waiting
 		// If the machine is busy, a server may be slow and still hold a message.
 		if isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits() {
 			if w.missesMail() && nights < maxNights { // until its next try, or the sweep of another day
