@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,13 +11,13 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
-
-	"golang.org/x/sys/unix"
 )
 
 // filesCheck reads the files that the state names, and compares them with their sums.
@@ -251,4 +252,34 @@ func stateHint(err error) string {
 		return "give each agent a state_dir of its own in [agent]"
 	}
 	return "no poll runs until this is fixed; see docs/files.md"
+}
+
+// lossMatters is how long doctor reports that the key of our Message-IDs was replaced. After that
+// the operator's mails answer newer ones.
+const lossMatters = 14 * 24 * time.Hour
+
+// checkIDKey checks the key of our Message-IDs. It shows no part of the key.
+func (c stateDirCheck) checkIDKey() []Finding {
+	const name = "state"
+	path := c.store.Path(store.IDKeyFile)
+	answers := fmt.Sprintf("replies to earlier mails need @%s in the subject, or the agent's address in To", c.handle)
+	key, err := c.store.ReadIDKey()
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && (c.err != nil || !c.state.IDsKeyed):
+		return nil // the next poll creates the first key
+	case errors.Is(err, fs.ErrNotExist):
+		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which otherwise creates a new one; then "+answers, "%s is missing", path)}
+	case err != nil:
+		return []Finding{bad(Warn, name, "restore it from a backup before the next poll, which otherwise sets it aside; then "+answers, "%v", err)}
+	}
+	var found []Finding
+	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o077 != 0 {
+		found = append(found, bad(Warn, name, "chmod 600 "+path, "%s has mode %04o, but it contains a secret", path, info.Mode().Perm()).fixedBy(makePrivate(path)))
+	}
+	lost := key.Cause == store.KeyLost || key.Cause == store.KeyDamaged
+	if lost && c.now().Sub(key.Made) < lossMatters {
+		found = append(found, bad(Info, name, "", "%s was %s, and a new one was created on %s: %s",
+			store.IDKeyFile, key.Cause, key.Made.Local().Format(time.DateOnly), answers))
+	}
+	return found
 }

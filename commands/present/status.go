@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cycle"
 	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
@@ -126,22 +126,6 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	return p.text.String()
 }
 
-// lastRead returns the time of the last reading of mail, in words.
-func lastRead(look *time.Time, now time.Time) string {
-	if look == nil {
-		return "could not be read yet"
-	}
-	return fmt.Sprintf("was last read at %s", moment(*look, now))
-}
-
-// untilLast returns the time until the last of several deferred messages waits.
-func untilLast(d view.StatusDeferral, now time.Time) string {
-	if d.Last.Equal(d.Next) {
-		return ""
-	}
-	return ", the last until " + terminal.Clock(d.Last, now)
-}
-
 // around returns a text between two others, or "" without the text.
 func around(before, text, after string) string {
 	if text == "" {
@@ -153,157 +137,54 @@ func around(before, text, after string) string {
 // reasonSuffix returns a colon and a reason, or "".
 func reasonSuffix(reason string) string { return around(": ", reason, "") }
 
-// lostEvents returns the number of events that a hook has lost, and the command that shows them.
-func lostEvents(h view.StatusHook) string {
-	if h.LostAfter == nil {
-		return "none lost"
-	}
-	return fmt.Sprintf("%d lost (see `%s events --since %d`)", h.Lost, terminal.Program, *h.LostAfter)
-}
-
-// sendingText describes an outage of sending mail: its beginning and the next attempt.
-func sendingText(s view.StatusSending, now time.Time) string {
-	return fmt.Sprintf("no mail can be sent since %s (%s waiting): %s; next try %s; see `%s outbox list`",
-		terminal.Clock(s.Since, now), terminal.Count(s.Waiting, "mail"), s.Reason, moment(s.NextTry, now), terminal.Program)
-}
-
-// outageLabel returns the label of the row about a failing backend.
-func outageLabel(kind state.OutageKind) string {
-	switch kind {
-	case state.UsageLimit:
-		return "LIMIT"
-	case state.Overload:
-		return "OVERLOAD"
-	case state.LoginRefused:
-		return "LOGIN"
-	}
-	return "BLOCKED"
-}
-
-// informedSuffix returns the agents or persons that know about a failing credential.
-func informedSuffix(c view.StatusCredential) string {
-	switch {
-	case c.OperatorTold:
-		return "; you were informed"
-	case c.KeymasterTold:
-		return "; the keymaster was informed"
-	}
-	return "; NOBODY IS INFORMED YET"
-}
-
-// spendRows shows the cost of turns, if it is known or limited.
-func spendRows(row row, s view.Status) {
-	if s.Spend.MonthUSD > 0 || s.Spend.LeftUSD != nil {
-		row("spend", "%v today, %v this month", dollars(s.Spend.DayUSD), dollars(s.Spend.MonthUSD))
-	}
-	if s.Spend.LeftUSD != nil && s.Spend.Limit != nil {
-		row("tier", "%s: %v left of %s", s.Tier, dollars(*s.Spend.LeftUSD), *s.Spend.Limit)
-	}
-	if len(s.Spend.Savings) > 0 {
-		row("saving", "%s", strings.Join(s.Spend.Savings, ", "))
-	}
-	for _, backend := range s.Spend.Uncounted {
-		row("UNCOUNTED", "%s reports neither a cost nor tokens: the budget cannot count its turns", state.BackendName(backend))
-	}
-	for _, model := range s.Spend.Unpriced {
-		row("PRICE", "the price of %q is unknown: it counts as the most expensive model; set [prices.%q]", model, model)
-	}
-}
-
-// dollars returns usd as an amount to print.
-func dollars(usd float64) state.Micros {
-	amount, _ := state.Dollars(usd)
-	return amount
-}
-
-// pollRows shows the time of the next poll, and its trigger.
-func pollRows(row row, s view.Status, mode string, now time.Time) {
-	switch {
-	case s.NextDue == nil:
-		row("next poll", "never polled yet: run `%s poll` once", terminal.Program)
-	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
-	default:
-		row("next poll", "%s", moment(*s.NextDue, now))
-	}
-	if at := s.Schedule.Alarm; at != nil && s.Schedule.AlarmReason != nil {
-		row("alarm", "%s: %s", moment(*at, now), *s.Schedule.AlarmReason)
-	}
-	if s.Schedule.Error != nil {
-		row("CRONTAB", "cannot be set: %s", *s.Schedule.Error)
-	}
-	installed := "no line"
-	if s.Schedule.Installed != nil {
-		installed = *s.Schedule.Installed
-	}
-	switch {
-	case mode == cycle.ModeNone:
-		row("schedule", "mode none: another program polls")
-	case mode != cycle.ModeCrontab:
-		row("schedule", "mode %s: you maintain the crontab", mode)
-	case s.Schedule.Wanted == nil:
-		row("schedule", "uninstalled: `%s init` installs the line again", terminal.Program)
-	case *s.Schedule.Wanted == installed && s.Schedule.AlarmInstalled != nil:
-		row("schedule", "%s, and once %s", installed, *s.Schedule.AlarmInstalled)
-	case *s.Schedule.Wanted == installed:
-		row("schedule", "%s", installed)
-	default:
-		row("schedule", "%s is installed, but should be %s", installed, *s.Schedule.Wanted)
-	}
-}
-
-// turnRows shows the agent's turn, or that it sleeps.
-func turnRows(row row, s view.Status, now time.Time) {
-	t := s.Turn
-	switch {
-	case t.Status != state.HeadIdle || t.ID != nil:
-		row("turn", "%s", turnText(t, now))
-	case s.Asleep:
-		row("turn", "asleep")
-	}
-	if t.LastOutput != nil {
-		text := "last output " + terminal.Distance(*t.LastOutput, now)
-		if t.KillAt != nil && t.KillFor != nil {
-			text += fmt.Sprintf(", will be ended %s because it %s", terminal.Distance(*t.KillAt, now), *t.KillFor)
+// Whereabouts describes an agent on the mesh: the hosts where it looks for work, its condition,
+// and then its former hosts.
+func Whereabouts(other mesh.Presence, now time.Time) string {
+	var here, gone []string
+	for _, h := range other.Hosts {
+		switch {
+		case other.Away || !h.Away:
+			here = append(here, plain.Line(h.Host))
+		default:
+			gone = append(gone, fmt.Sprintf("%s last seen %s", plain.Line(h.Host), terminal.Clock(h.SeenAt, now)))
 		}
-		if t.CostUSD != nil && *t.CostUSD > 0 {
-			text += fmt.Sprintf(", $%.2f so far", *t.CostUSD)
-		}
-		row("agent", "%s", text)
 	}
-	if s.SleepUntil != nil {
-		row("rest", "wants to rest until %s", moment(*s.SleepUntil, now))
+	parts := []string{"via the mesh"}
+	if len(here) > 0 {
+		parts[0] += " on " + strings.Join(here, " and ")
 	}
+	if other.Asleep && !other.Away {
+		parts = append(parts, "asleep")
+	}
+	if other.Tier != "" && other.Tier != state.TierNormal && !other.Away {
+		parts = append(parts, plain.Line(string(other.Tier)))
+	}
+	return strings.Join(append(parts, gone...), ", ")
 }
 
-func turnText(t view.StatusTurn, now time.Time) string {
-	text := string(t.Status)
-	if t.Status == state.HeadIdle {
-		text = "answered, and its agent is still running"
-	}
-	if t.Since != nil {
-		text += " for " + terminal.Short(max(0, now.Sub(*t.Since)))
-	}
-	if t.ID != nil && t.Epoch != nil {
-		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
-	}
-	if t.Lifecycle != nil && t.Reason != nil {
-		text += ", " + *t.Lifecycle + ": " + *t.Reason
-	} else if t.State != nil {
-		text += ", " + *t.State
-	}
-	if t.Tool != nil {
-		text += " " + *t.Tool
-	}
-	if t.WaitingToolCount != nil && *t.WaitingToolCount > 0 {
-		waits := terminal.Count(*t.WaitingToolCount, "tool")
-		if t.Status == state.HeadSuspended {
-			waits = terminal.Count(*t.WaitingToolCount, "answer")
+// Brief describes an agent apart from its phase. Trouble is in capitals.
+func Brief(s view.Status, now time.Time) []string {
+	var parts []string
+	say := func(when bool, format string, args ...any) {
+		if when {
+			parts = append(parts, fmt.Sprintf(format, args...))
 		}
-		text += ", waits for " + waits
 	}
-	if t.ResumeBy != nil {
-		text += " until " + terminal.Clock(*t.ResumeBy, now)
+	say(s.Halted, "HALTED")
+	say(s.Tier == state.TierDead, "BROKE")
+	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
+	say(len(s.Credentials) > 0, "CREDENTIAL")
+	say(s.Offline, "OFFLINE")
+	say(s.Sending != nil, "OFFLINE for sending")
+	say(s.Schedule.Error != nil, "CRONTAB")
+	say(s.Outbox.Undeliverable > 0, "LOST %d", s.Outbox.Undeliverable)
+	say(s.NextDue == nil, "never polled")
+	if s.NextDue != nil {
+		overdue := s.NextDue.Before(now.Add(-time.Minute))
+		say(overdue, "OVERDUE since %s", terminal.Clock(*s.NextDue, now))
+		say(!overdue, "next poll %s", terminal.Clock(*s.NextDue, now))
 	}
-	return text
+	say(s.Inbox.Waiting > 0, "%s", terminal.Count(s.Inbox.Waiting, "message")+" waiting")
+	say(s.Turn.ID != nil, "turn %s", s.Turn.Status)
+	return parts
 }
