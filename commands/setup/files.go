@@ -12,11 +12,11 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/osfile"
-
-	"golang.org/x/sys/unix"
 )
 
 // Write writes the secrets, creates the agent's folder and then writes the configuration to path.

@@ -1,18 +1,12 @@
 package setup
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/turn"
 	"agentstateloop/turn/box"
@@ -94,32 +88,6 @@ func (t turnPart) worksInSandbox(ctx context.Context, self string) bool {
 	return err == nil
 }
 
-// checkProgram looks for a program as a turn will: a name in the PATH of the configuration, a path
-// as a file.
-func (in *interview) checkProgram(program, path string) error {
-	if !strings.Contains(program, "/") {
-		if config.InPath(program, path) != "" {
-			return nil
-		}
-		return terminal.WithHint(fmt.Errorf("%s is not in the agent's PATH (%s)", program, path), "install it, or give its full path")
-	}
-	if err := in.makeAbsolute(&program); err != nil {
-		return err
-	}
-	info, err := os.Stat(program)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s does not exist", program)
-	case err != nil:
-		return err
-	case info.IsDir():
-		return fmt.Errorf("%s is a folder, not a program", program)
-	case !config.CanRun(program):
-		return terminal.WithHint(fmt.Errorf("%s is not executable", program), "chmod +x "+program)
-	}
-	return nil
-}
-
 // tryRunner looks for the program of a runner that has its own program.
 func (in *interview) tryRunner(path string) func(context.Context, string) error {
 	return func(_ context.Context, runner string) error {
@@ -128,56 +96,4 @@ func (in *interview) tryRunner(path string) func(context.Context, string) error 
 		}
 		return in.checkProgram(runner, path)
 	}
-}
-
-// commandQuestion describes the command of a runner that needs one. It returns "" for other
-// runners.
-func commandQuestion(runner string) string {
-	switch runner {
-	case turn.Exec:
-		return "the command line of your program, which reads the prompt on stdin and prints the answer"
-	case turn.ACP:
-		return "the command line of the agent, with its arguments for ACP, such as gemini --acp"
-	}
-	return ""
-}
-
-// commandHint returns the hint for a command whose program is missing.
-func commandHint(command []string, err error) string {
-	hint := "--no-check accepts it anyway"
-	if words := strings.Fields(command[0]); len(words) > 1 {
-		return "use one --command for each word: --command " + strings.Join(words, " --command ")
-	}
-	if first := terminal.HintOf(err); first != "" {
-		hint = first + "; " + hint
-	}
-	return hint
-}
-
-// askCommand asks for the command of the agent. Only runner = "exec" and "acp" need one.
-func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
-	if len(t.command) == 0 && commandQuestion(t.runner) == "" {
-		return nil
-	}
-	if len(t.command) > 0 {
-		err := in.checkProgram(t.command[0], t.path)
-		switch {
-		case err == nil || in.NoCheck || in.Print:
-			return nil
-		case !in.Asker.CanAsk():
-			return in.Asker.Wrong(commandHint(t.command, err), "--command: %v", err)
-		}
-		if kept, err := in.Asker.Keep(ctx, err, "use it anyway?"); kept || err != nil {
-			return err
-		}
-	}
-	command, err := in.Asker.Ask(ctx, "", terminal.Question{
-		Flag: "command", Text: cmp.Or(commandQuestion(t.runner), commandQuestion(turn.Exec)),
-		Guess: strings.Join(t.command, " "), Check: isText,
-		Try: func(_ context.Context, answer string) error {
-			return in.checkProgram(strings.Fields(answer)[0], t.path)
-		},
-	})
-	t.command = strings.Fields(command)
-	return err
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +14,6 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
-	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
@@ -119,76 +120,80 @@ func foundRunner(path string) string {
 	return ""
 }
 
-// agentPart is [agent].
-type agentPart struct {
-	handle    string
-	operators []string
-	stateDir  string
-}
-
-func (a agentPart) write(d *document) {
-	d.section("agent")
-	d.line("handle", a.handle, "its callsign in subjects is @"+a.handle)
-	if len(a.operators) > 0 {
-		d.line("operator", a.operators, "may wake it by mail; the first receives its mail")
-	}
-	if a.stateDir != "" {
-		d.line("state_dir", path(a.stateDir), "")
-	}
-}
-
-func (in *interview) askOperators(ctx context.Context) ([]string, error) {
-	if len(in.Operators) > 0 {
-		var valid []string
-		for _, operator := range in.Operators {
-			given, err := in.Asker.Ask(ctx, operator, terminal.Question{Flag: "operator", Check: isMailbox})
-			if err != nil {
-				return nil, err
-			}
-			if given != "" {
-				valid = append(valid, given)
-			}
+// checkProgram looks for a program as a turn will: a name in the PATH of the configuration, a path
+// as a file.
+func (in *interview) checkProgram(program, path string) error {
+	if !strings.Contains(program, "/") {
+		if config.InPath(program, path) != "" {
+			return nil
 		}
-		return valid, nil
+		return terminal.WithHint(fmt.Errorf("%s is not in the agent's PATH (%s)", program, path), "install it, or give its full path")
 	}
-	operator, err := in.Asker.Ask(ctx, "", terminal.Question{Flag: "operator", Text: "your own email address, the one you write from", Check: isAddress})
-	return []string{operator}, err
+	if err := in.makeAbsolute(&program); err != nil {
+		return err
+	}
+	info, err := os.Stat(program)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s does not exist", program)
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fmt.Errorf("%s is a folder, not a program", program)
+	case !config.CanRun(program):
+		return terminal.WithHint(fmt.Errorf("%s is not executable", program), "chmod +x "+program)
+	}
+	return nil
 }
 
-// askAddress returns the agent's address, from its flag or by asking. It must not be one of the
-// operators' addresses.
-func (in *interview) askAddress(ctx context.Context, operators []string) (string, error) {
-	check := func(text string) error {
-		if slices.ContainsFunc(operators, func(o string) bool { return strings.EqualFold(o, text) }) {
-			return errors.New("is your own address: the agent needs its own mailbox")
+// commandQuestion describes the command of a runner that needs one. It returns "" for other
+// runners.
+func commandQuestion(runner string) string {
+	switch runner {
+	case turn.Exec:
+		return "the command line of your program, which reads the prompt on stdin and prints the answer"
+	case turn.ACP:
+		return "the command line of the agent, with its arguments for ACP, such as gemini --acp"
+	}
+	return ""
+}
+
+// commandHint returns the hint for a command whose program is missing.
+func commandHint(command []string, err error) string {
+	hint := "--no-check accepts it anyway"
+	if words := strings.Fields(command[0]); len(words) > 1 {
+		return "use one --command for each word: --command " + strings.Join(words, " --command ")
+	}
+	if first := terminal.HintOf(err); first != "" {
+		hint = first + "; " + hint
+	}
+	return hint
+}
+
+// askCommand asks for the command of the agent. Only runner = "exec" and "acp" need one.
+func (in *interview) askCommand(ctx context.Context, t *turnPart) error {
+	if len(t.command) == 0 && commandQuestion(t.runner) == "" {
+		return nil
+	}
+	if len(t.command) > 0 {
+		err := in.checkProgram(t.command[0], t.path)
+		switch {
+		case err == nil || in.NoCheck || in.Print:
+			return nil
+		case !in.Asker.CanAsk():
+			return in.Asker.Wrong(commandHint(t.command, err), "--command: %v", err)
 		}
-		return isAddress(text)
+		if kept, err := in.Asker.Keep(ctx, err, "use it anyway?"); kept || err != nil {
+			return err
+		}
 	}
-	return in.Asker.Ask(ctx, in.Address, terminal.Question{Flag: "address", Text: "the agent's own email address", Check: check})
-}
-
-// askHandle returns the agent's handle, from its flag or by asking. It guesses the handle from the
-// address, which may be "".
-func (in *interview) askHandle(ctx context.Context, address string) (string, error) {
-	guess, _, _ := strings.Cut(strings.ToLower(address), "@")
-	if !state.ValidHandle(guess) {
-		guess = ""
-	}
-	return in.Asker.Ask(ctx, in.Handle, terminal.Question{Flag: "handle", Text: "the agent's name (you will call it @NAME)", Guess: guess, Check: isHandle})
-}
-
-// schedulePart is [schedule].
-type schedulePart struct{ mode, crontab string }
-
-func (s schedulePart) write(d *document) {
-	if s.mode == "" && s.crontab == "" {
-		return
-	}
-	d.section("schedule")
-	if s.mode != "" {
-		d.line("mode", s.mode, "crontab | fixed | none")
-	}
-	if s.crontab != "" {
-		d.line("crontab", path(s.crontab), "")
-	}
+	command, err := in.Asker.Ask(ctx, "", terminal.Question{
+		Flag: "command", Text: cmp.Or(commandQuestion(t.runner), commandQuestion(turn.Exec)),
+		Guess: strings.Join(t.command, " "), Check: isText,
+		Try: func(_ context.Context, answer string) error {
+			return in.checkProgram(strings.Fields(answer)[0], t.path)
+		},
+	})
+	t.command = strings.Fields(command)
+	return err
 }
