@@ -7,11 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"agentstateloop/turn"
 )
@@ -31,8 +30,8 @@ func NewMessages(url, key string, stall time.Duration) *Messages {
 	return &Messages{http: newHTTPClient(key, stall), url: url}
 }
 
-// stream sends the question and returns the stream of the answer.
-func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[messageEvent], error) {
+// post sends the question and returns the response with the stream.
+func (m *Messages) post(ctx context.Context, q Question) (*http.Response, error) {
 	params, err := messageParams(q, m.from(q))
 	if err != nil {
 		return nil, err
@@ -51,11 +50,7 @@ func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[me
 		"Content-Type": {"application/json"}, "Accept": {"application/json"},
 	}
 	q.Shape.addHeaders(r.Header)
-	res, err := m.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	return ssestream.NewStream[messageEvent](ssestream.NewDecoder(res), nil), nil
+	return m.http.Do(r)
 }
 
 // from returns the address and model that kept members go back to.
@@ -63,35 +58,53 @@ func (m *Messages) from(q Question) string { return cmp.Or(m.url, AnthropicURL) 
 
 // Answer implements Model.
 func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	stream, err := m.stream(ctx, q)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return Answer{}, cause
-	}
-	if whole := wholeAnswer(err); whole != nil {
+	res, err := m.post(ctx, q)
+	if whole := wholeAnswer(err); whole != nil && context.Cause(ctx) == nil {
 		return m.readWhole(whole, q, say)
 	}
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, m.http.fault(ctx, err)
 	}
-	defer stream.Close()
+	defer res.Body.Close()
+	events := newEventReader(res.Body, maxEventLine)
 	var b blocks
-	for stream.Next() {
-		b.take(stream.Current(), say)
+	for {
+		var e messageEvent
+		if e, err = m.nextEvent(events); err != nil {
+			break
+		}
+		b.take(e, say)
 		if b.size > maxAnswer {
 			b.answer.Stop = StopLength
 			break
 		}
 	}
 	b.finish(m.from(q))
-	switch err := stream.Err(); {
+	switch {
 	case b.answer.Stop != "":
 		return b.answer, nil // only useless events follow the stop reason
-	case context.Cause(ctx) != nil:
-		return b.answer, context.Cause(ctx)
-	case err == nil:
+	case errors.Is(err, io.EOF) && context.Cause(ctx) == nil:
 		return b.answer, errBrokenOff
 	default:
-		return b.answer, m.fault(err)
+		return b.answer, m.http.fault(ctx, err)
+	}
+}
+
+// nextEvent returns the next event of the answer. It skips others, such as "ping", without parsing
+// their data. An "error" event is a *Fault.
+func (m *Messages) nextEvent(events eventReader) (messageEvent, error) {
+	for {
+		name, data, err := events.next()
+		if err != nil {
+			return messageEvent{}, err
+		}
+		switch name {
+		case "message_start", "message_delta", "message_stop", "content_block_start", "content_block_delta", "content_block_stop",
+			"message", "completion":
+			return readMessageEvent(data)
+		case "error":
+			return messageEvent{}, m.http.streamFault(data)
+		}
 	}
 }
 
@@ -105,9 +118,8 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 	var b blocks
 	b.setUsage(r.messageUsage(top["usage"]))
 	for _, block := range r.list("content", top["content"]) {
-		var e messageEvent
 		event, _ := json.Marshal(map[string]any{"type": "content_block_start", "content_block": block}) // it was made from JSON
-		if json.Unmarshal(event, &e) == nil {
+		if e, err := readMessageEvent(event); err == nil {
 			b.take(e, say)
 		}
 	}
@@ -118,21 +130,6 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 		return b.answer, m.http.notStream(data)
 	}
 	return b.answer, nil
-}
-
-// streamErrorPrefix is the prefix that the library writes before the data of an error event; it has
-// no error type for it.
-const streamErrorPrefix = "received error while streaming: "
-
-// fault converts an error of the library to one of ours.
-func (m *Messages) fault(err error) error {
-	if data, ok := strings.CutPrefix(err.Error(), streamErrorPrefix); ok {
-		return m.http.streamFault([]byte(data))
-	}
-	if f, ok := errors.AsType[*Fault](err); ok {
-		return f
-	}
-	return m.http.redactError(err)
 }
 
 // messageParams returns q as a request of the API.

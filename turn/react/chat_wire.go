@@ -1,10 +1,8 @@
 package react
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -368,37 +366,4 @@ func otherMembers(m members, names ...string) members {
 		return nil
 	}
 	return kept
-}
-
-// chatEvents reads the data of a stream's events line by line: some servers omit the blank line
-// between events, or send an error without "data:".
-type chatEvents struct{ lines *bufio.Reader }
-
-// errDone is the error at the "[DONE]" that ends a stream.
-var errDone = errors.New("[DONE]")
-
-// next returns the data of the next event. The error is errDone at "[DONE]", and io.EOF if the
-// body ends without it.
-func (e chatEvents) next() ([]byte, error) {
-	for {
-		line, err := e.lines.ReadBytes('\n')
-		line = bytes.TrimSpace(line)
-		data, is := bytes.CutPrefix(line, []byte("data:"))
-		switch {
-		case is:
-			data = bytes.TrimSpace(data)
-		case len(line) > 0 && (line[0] == '{' || line[0] == '['):
-			data = line
-		default:
-			data = nil
-		}
-		switch {
-		case string(data) == "[DONE]":
-			return nil, errDone
-		case len(data) > 0:
-			return data, nil
-		case err != nil:
-			return nil, err
-		}
-	}
 }

@@ -26,7 +26,7 @@ const (
 	maxLines     = 2 << 20  // lines of an answer's stream; an event for one token has three
 )
 
-// httpClient makes the requests of a client library. It turns an error response into a *Fault,
+// httpClient makes the requests of a Model. It turns an error response into a *Fault,
 // bounds the body, and ends a request with errStalled if no data arrives during stall.
 type httpClient struct {
 	client *http.Client
@@ -147,8 +147,20 @@ func (w *httpClient) notStream(text []byte) *Fault {
 	return f
 }
 
+// fault returns the error of a request that failed with err: the cause of ctx, a *Fault, or err
+// without the key.
+func (w *httpClient) fault(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f
+	}
+	return w.redactError(err)
+}
+
 // limitedBody is a body that ends with an error after left bytes or lines, or when no data
-// arrives during stall. A line, even an empty one, costs the libraries much more time than its
+// arrives during stall. A line, even an empty one, costs its reader much more time than its
 // bytes.
 type limitedBody struct {
 	io.ReadCloser

@@ -124,16 +124,15 @@ type messageUsage struct {
 	CacheCreationInputTokens int64
 }
 
-// UnmarshalJSON reads an event. Servers that imitate Anthropic's may send members of other
+// readMessageEvent reads an event. Servers that imitate Anthropic's may send members of other
 // types.
-func (e *messageEvent) UnmarshalJSON(data []byte) error {
+func readMessageEvent(data []byte) (messageEvent, error) {
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
-		return err
+		return messageEvent{}, err
 	}
 	r := &chunkReader{}
-	e.Type = r.text("type", top["type"])
-	e.Usage = r.messageUsage(top["usage"])
+	e := messageEvent{Type: r.text("type", top["type"]), Usage: r.messageUsage(top["usage"])}
 	var message members
 	if json.Unmarshal(top["message"], &message) == nil {
 		e.Model = r.text("model", message["model"])
@@ -159,7 +158,7 @@ func (e *messageEvent) UnmarshalJSON(data []byte) error {
 		}
 	}
 	e.unread = r.unread
-	return nil
+	return e, nil
 }
 
 func (r *chunkReader) messageUsage(data json.RawMessage) messageUsage {

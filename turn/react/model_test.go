@@ -130,6 +130,8 @@ func TestStreams(t *testing.T) {
 		return `{"type":"message_delta","delta":{"stop_reason":"` + why + `"},"usage":{"output_tokens":5}}`
 	}
 	const said = `{"choices":[{"index":0,"delta":{"content":"hi"}}]}`
+	whole := messages(start, text, hi, stop, ends("end_turn"))
+	replaced := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(whole) }
 	for _, c := range []struct {
 		name, api, stream string
 		want              react.Stop
@@ -138,6 +140,11 @@ func TestStreams(t *testing.T) {
 		{"no [DONE]", "openai", chat(said, chatStops), react.StopEnd, ""},
 		{"comments that keep it alive", "openai", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + chat(said) + ": OPENROUTER PROCESSING\n\n" + chat(chatStops, done), react.StopEnd, ""},
 		{"no space behind the colon, and CRLF", "openai", "data:" + said + "\r\n\r\ndata:" + chatStops + "\r\n\r\ndata:[DONE]\r\n\r\n", react.StopEnd, ""},
+		{"no blank lines", "openai", "data: " + said + "\ndata: " + chatStops + "\ndata: [DONE]\n", react.StopEnd, ""},
+		{"ids and retry times", "openai", "id: 1\nretry: 10\n" + chat(said) + "event: message\n" + chat(chatStops, done), react.StopEnd, ""},
+		{"no end of the last line", "openai", "data: " + said + "\n\ndata: " + chatStops, react.StopEnd, ""},
+		{"an error without \"data:\"", "openai", chat(said) + ` {"error":{"message":"overloaded"}}` + "\n", "", "overloaded"},
+		{"a line of 1 MiB", "openai", chat(said, strings.Repeat(" ", 1<<20)+chatStops, done), react.StopEnd, ""},
 		{"length", "openai", chat(said, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done), react.StopLength, ""},
 		{"OpenRouter: an error in a chunk", "openai", chat(said, `{"id":"g","error":{"code":502,"message":"Provider disconnected"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), "", "Provider disconnected"},
 		{"OpenRouter: an error in a chunk without choices", "openai", chat(said, `{"id":"g","error":{"code":"server_error","message":"Provider disconnected"}}`), "", "Provider disconnected"},
@@ -150,6 +157,19 @@ func TestStreams(t *testing.T) {
 		{"a refusal", "anthropic", messages(start, text, hi, stop, ends("refusal")), react.StopRefusal, ""},
 		{"pings", "anthropic", messages(start, `{"type":"ping"}`, text, `{"type":"ping"}`, hi, stop, `{"type":"ping"}`, ends("end_turn")), react.StopEnd, ""},
 		{"an event of tomorrow", "anthropic", messages(start, `{"type":"weather_report","sunny":true}`, text, hi, stop, ends("end_turn")), react.StopEnd, ""},
+		{"no space behind the colon, and CRLF", "anthropic", replaced(": ", ":", "\n", "\r\n"), react.StopEnd, ""},
+		{"comments, ids and retry times", "anthropic", replaced("data: ", ": keep-alive\nid: 1\nretry: 10\nretry\ndata: "), react.StopEnd, ""},
+		{"data in several lines", "anthropic", replaced(`,"`, ",\ndata:\ndata: \""), react.StopEnd, ""},
+		{"a line of 1 MiB", "anthropic", replaced("data: ", "data: "+strings.Repeat(" ", 1<<20)), react.StopEnd, ""},
+		{"a byte order mark", "anthropic", "\ufeff" + whole, react.StopEnd, ""},
+		{"a ping that is not JSON", "anthropic", "event: ping\ndata: pong\n\n" + whole, react.StopEnd, ""},
+		{"an error after the end", "anthropic", whole + "event: error\ndata: Overloaded\n\n", react.StopEnd, ""},
+		{"an error that is not JSON", "anthropic", messages(start, text, hi) + "event: error\ndata: over\ndata: loaded\n\n", "", "over loaded"},
+		{"an error without data", "anthropic", messages(start, text, hi) + "event: error\n\n", "", "unknown error"},
+		{"events without names", "anthropic", replaced("event: ", "id: "), "", "connection lost"},
+		{"the end in the middle of the last event", "anthropic", strings.TrimSuffix(whole, "\n"), "", "connection lost"},
+		{"an event that is not JSON", "anthropic", messages(start, text, hi) + "event: message_delta\ndata: x\n\n" + whole, "", "invalid character"},
+		{"an event without data", "anthropic", messages(start, text, hi) + "event: message_delta\n\n" + whole, "", "unexpected end of JSON"},
 		{"an overload in the middle", "anthropic", messages(start, text, hi, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "", "Overloaded"},
 	} {
 		a, err := ask(t, c.api, c.stream)

@@ -1,7 +1,6 @@
 package react
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -39,14 +38,14 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 		return c.readWhole(whole, q, say)
 	}
 	if err != nil {
-		return Answer{}, c.fault(ctx, err)
+		return Answer{}, c.http.fault(ctx, err)
 	}
 	defer res.Body.Close()
-	events := chatEvents{bufio.NewReaderSize(res.Body, 64<<10)}
+	events := newEventReader(res.Body, maxBody+1) // the body has a limit of its own
 	d := deltas{from: c.from(q)}
 	for {
 		var data []byte
-		if data, err = events.next(); err != nil {
+		if data, err = events.nextData(); err != nil {
 			break
 		}
 		chunk, unread := readChunk(data)
@@ -79,7 +78,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	case errors.Is(err, io.EOF):
 		return a, errBrokenOff
 	default:
-		return a, c.fault(ctx, err)
+		return a, c.http.fault(ctx, err)
 	}
 }
 
@@ -122,17 +121,6 @@ func (c *Chat) readWhole(data []byte, q Question, say func(string)) (Answer, err
 		return d.finish(), c.http.notStream(data)
 	}
 	return d.finish(), nil
-}
-
-// fault converts an error of the client to one of ours.
-func (c *Chat) fault(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	if f, ok := errors.AsType[*Fault](err); ok {
-		return f
-	}
-	return c.http.redactError(err)
 }
 
 // chatBody returns q as a request of the API. from is the address and model whose kept members
