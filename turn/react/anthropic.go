@@ -1,7 +1,6 @@
 package react
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -36,21 +35,19 @@ func (m *Messages) post(ctx context.Context, q Question) (*http.Response, error)
 	if err != nil {
 		return nil, err
 	}
-	body, err := q.Shape.apply(params)
-	if err != nil {
-		return nil, err
-	}
-	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/messages"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, m.http.redactError(err)
-	}
-	r.Header = http.Header{
-		"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}, "User-Agent": {"agentStateLoop"},
-		"Content-Type": {"application/json"}, "Accept": {"application/json"},
-	}
-	q.Shape.addHeaders(r.Header)
-	return m.http.Do(r)
+	header := m.header()
+	header.Set("Accept", "application/json")
+	return m.http.post(ctx, m.endpoint("messages"), params, q.Shape, header)
+}
+
+// endpoint returns the address of a resource of the API.
+func (m *Messages) endpoint(name string) string {
+	return strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/" + name
+}
+
+// header returns the header that each request has.
+func (m *Messages) header() http.Header {
+	return http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}}
 }
 
 // from returns the address and model that kept members go back to.
@@ -116,7 +113,7 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 		return Answer{}, m.http.notStream(data)
 	}
 	var b blocks
-	b.setUsage(r.messageUsage(top["usage"]))
+	b.setUsage(messageUsage(top["usage"]))
 	for _, block := range r.list("content", top["content"]) {
 		event, _ := json.Marshal(map[string]any{"type": "content_block_start", "content_block": block}) // it was made from JSON
 		if e, err := readMessageEvent(event); err == nil {
@@ -175,7 +172,8 @@ func messageOf(m Message, from string) messageTurn {
 		out.Content = append(out.Content, messageBlock{raw: b})
 	}
 	for _, r := range m.Results {
-		out.Content = append(out.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
+		text := []messageBlock{textBlock(cmp.Or(r.Text, "(nothing)"))}
+		out.Content = append(out.Content, messageBlock{Type: "tool_result", ToolUseID: r.ID, Content: text, IsError: &r.Failed})
 	}
 	for _, s := range m.Shown {
 		out.Content = append(out.Content, textBlock(s.line()), shownBlock(s))
@@ -184,7 +182,7 @@ func messageOf(m Message, from string) messageTurn {
 		out.Content = append(out.Content, textBlock(m.Text))
 	}
 	for _, c := range m.Calls {
-		out.Content = append(out.Content, toolUseBlock(c))
+		out.Content = append(out.Content, messageBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.input()})
 	}
 	if m.Model {
 		out.Role = "assistant"
@@ -204,16 +202,11 @@ type blocks struct {
 }
 
 func (b *blocks) take(e messageEvent, say func(string)) {
-	for _, what := range e.unread {
-		if len(b.answer.Unread) < maxUnread {
-			b.answer.Unread = append(b.answer.Unread, what)
-		}
-	}
+	b.answer.addUnread(e.unread)
 	switch e.Type {
 	case "message_start":
 		b.answer.Model = e.Model
-		u := e.Usage
-		b.answer.Usage = turn.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
+		b.answer.Usage = e.Usage
 	case "content_block_start":
 		b.close()
 		switch {
@@ -275,16 +268,12 @@ func (b *blocks) delta(e messageEvent, say func(string)) {
 
 // setUsage takes the token counts of message_delta, which repeat or complete those of
 // message_start.
-func (b *blocks) setUsage(u messageUsage) {
+func (b *blocks) setUsage(u turn.Usage) {
 	into := &b.answer.Usage
-	for _, f := range []struct {
-		from int64
-		to   *int64
-	}{{u.InputTokens, &into.Input}, {u.OutputTokens, &into.Output}, {u.CacheReadInputTokens, &into.CacheRead}, {u.CacheCreationInputTokens, &into.CacheWrite}} {
-		if f.from > 0 {
-			*f.to = f.from
-		}
-	}
+	into.Input = cmp.Or(max(0, u.Input), into.Input)
+	into.Output = cmp.Or(max(0, u.Output), into.Output)
+	into.CacheRead = cmp.Or(max(0, u.CacheRead), into.CacheRead)
+	into.CacheWrite = cmp.Or(max(0, u.CacheWrite), into.CacheWrite)
 }
 
 // close completes the current block: the arguments of a call, or a kept block.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -161,7 +162,7 @@ func readChunk(data []byte) (chatChunk, error) {
 	}
 	r := &chunkReader{}
 	c := chatChunk{model: r.text("model", top["model"])}
-	if e := top["error"]; len(e) > 0 && string(e) != "null" {
+	if e := top["error"]; !isNull(e) {
 		c.fault = e
 	}
 	c.usage = r.usage(top["usage"])
@@ -174,15 +175,11 @@ func readChunk(data []byte) (chatChunk, error) {
 
 // firstObject returns the first object of an array, or data itself if it is an object.
 func firstObject(data json.RawMessage) (members, bool) {
-	var list []members
-	if json.Unmarshal(data, &list) == nil {
-		if len(list) == 0 {
-			return nil, false
-		}
-		return list[0], list[0] != nil
+	list := new(chunkReader).list("", data)
+	if len(list) == 0 {
+		return nil, false
 	}
-	var one members
-	return one, json.Unmarshal(data, &one) == nil && one != nil
+	return list[0], list[0] != nil
 }
 
 // choice reads a choice of a stream, or of an answer that arrived whole.
@@ -349,21 +346,19 @@ func isNull(data json.RawMessage) bool { return len(data) == 0 || string(data) =
 
 // otherMembers returns the members of an object except those named and empty ones.
 func otherMembers(m members, names ...string) members {
-	kept := members{}
+	var kept members
 	for name, value := range m {
-		kept[name] = value
-	}
-	for _, name := range names {
-		delete(kept, name)
-	}
-	for name, value := range kept {
 		switch string(value) {
 		case "null", `""`, "[]", "{}":
-			delete(kept, name)
+			continue
 		}
-	}
-	if len(kept) == 0 {
-		return nil
+		if slices.Contains(names, name) {
+			continue
+		}
+		if kept == nil {
+			kept = members{}
+		}
+		kept[name] = value
 	}
 	return kept
 }

@@ -88,6 +88,29 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	return nil, f
 }
 
+// send makes a request with the guarantees of Do.
+func (w *httpClient) send(ctx context.Context, method, url string, body []byte, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, w.redactError(err)
+	}
+	req.Header = header
+	return w.Do(req)
+}
+
+// post sends a question in this shape and returns the response with the stream. header is added to
+// the usual one.
+func (w *httpClient) post(ctx context.Context, url string, question any, shape Shape, header http.Header) (*http.Response, error) {
+	body, err := shape.apply(question)
+	if err != nil {
+		return nil, err
+	}
+	header.Set("User-Agent", "agentStateLoop")
+	header.Set("Content-Type", "application/json")
+	shape.addHeaders(header)
+	return w.send(ctx, http.MethodPost, url, body, header)
+}
+
 // wholeError is the fault of a server that answers with JSON instead of a stream. body is the
 // answer.
 type wholeError struct {

@@ -1,7 +1,6 @@
 package react
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -33,7 +32,9 @@ func NewChat(url, key string, stall time.Duration) *Chat {
 
 // Answer implements Model.
 func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	res, err := c.post(ctx, q)
+	header := c.header()
+	header.Set("Accept", "text/event-stream")
+	res, err := c.http.post(ctx, c.url+"/chat/completions", chatBody(q, c.from(q)), q.Shape, header)
 	if whole := wholeAnswer(err); whole != nil {
 		return c.readWhole(whole, q, say)
 	}
@@ -85,22 +86,12 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 // from returns the address and model that kept members go back to.
 func (c *Chat) from(q Question) string { return c.url + " " + q.Model }
 
-// post sends the question and returns the response with the stream.
-func (c *Chat) post(ctx context.Context, q Question) (*http.Response, error) {
-	body, err := q.Shape.apply(chatBody(q, c.from(q)))
-	if err != nil {
-		return nil, err
+// header returns the header that each request has.
+func (c *Chat) header() http.Header {
+	if c.http.key == "" {
+		return http.Header{}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return nil, c.http.redactError(err)
-	}
-	r.Header = http.Header{"User-Agent": {"agentStateLoop"}, "Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
-	if c.http.key != "" {
-		r.Header.Set("Authorization", "Bearer "+c.http.key)
-	}
-	q.Shape.addHeaders(r.Header)
-	return c.http.Do(r)
+	return http.Header{"Authorization": {"Bearer " + c.http.key}}
 }
 
 // readWhole reads the answer of a server that does not stream.
@@ -234,11 +225,7 @@ func (d *deltas) isEmpty() bool {
 
 func (d *deltas) take(chunk chatChunk, say func(string)) {
 	d.answer.Model = cmp.Or(chunk.model, d.answer.Model)
-	for _, what := range chunk.unread {
-		if len(d.answer.Unread) < maxUnread {
-			d.answer.Unread = append(d.answer.Unread, what)
-		}
-	}
+	d.answer.addUnread(chunk.unread)
 	if u := chunk.usage; u != nil {
 		d.answer.Usage = turn.Usage{Input: u.input - u.cached, Output: u.output, CacheRead: u.cached}
 		d.answer.CostUSD = u.cost
