@@ -67,9 +67,10 @@ func TestMessagesOfImitators(t *testing.T) {
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":null,"input":"x"}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello","partial_json":{}}}`,
 		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"a"}}}`,
+		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"b","name":"list","input":{}}}`,
 		`{"type":"message_delta","delta":{"stop_reason":"tool_use","text":[]},"usage":null}`)
 	a, err := ask(t, "anthropic", stream)
-	if err != nil || a.Text != "hello" || a.Stop != react.StopTools || len(a.Calls) != 1 || a.Calls[0].Args != `{"path":"a"}` || a.Usage.Output != 3 {
+	if err != nil || a.Text != "hello" || a.Stop != react.StopTools || len(a.Calls) != 2 || a.Calls[0].Args != `{"path":"a"}` || a.Calls[1].Args != "{}" || a.Usage.Output != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }
