@@ -1,6 +1,7 @@
 package react_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -30,7 +31,7 @@ func TestMessagesRequest(t *testing.T) {
 		question react.Question
 		want     string
 	}{
-		{react.Question{Model: "m", System: "sys <b>", MaxOutput: 77, Tools: tools, Messages: []react.Message{
+		{react.Question{Model: "m", System: "sys <b>", MaxOutput: 77, Tools: tools, Shape: react.Shape{Headers: map[string]string{"accept": "text/plain"}}, Messages: []react.Message{
 			{Text: "hello"},
 			{Model: true, Text: "I call", Calls: []react.Call{{ID: "c1", Name: "one", Args: `{"a":"x"}`}, {ID: "c2", Name: "two"}}},
 			{Results: []react.Result{{ID: "c1", Text: "ok"}, {ID: "c2", Failed: true}}, Text: "and?"},
@@ -52,6 +53,10 @@ func TestMessagesRequest(t *testing.T) {
 		var got, want any
 		if json.Unmarshal([]byte(body), &got) != nil || json.Unmarshal([]byte(test.want), &want) != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("sent %s\nwant %s", body, test.want)
+		}
+		accept := cmp.Or(test.question.Shape.Headers["accept"], "application/json")
+		if header.Get("Accept") != accept || header.Get("User-Agent") != "agentStateLoop" {
+			t.Errorf("want Accept %s: %v", accept, header)
 		}
 		if path != "POST /base/v1/messages" || header.Get("X-Api-Key") != "key" || header.Get("Anthropic-Version") != "2023-06-01" || header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %v", path, header)

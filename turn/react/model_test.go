@@ -122,7 +122,7 @@ func TestStreams(t *testing.T) {
 		{"no [DONE]", "openai", chat(said, chatStops), react.StopEnd, ""},
 		{"comments that keep it alive", "openai", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + chat(said) + ": OPENROUTER PROCESSING\n\n" + chat(chatStops, done), react.StopEnd, ""},
 		{"no space behind the colon, and CRLF", "openai", "data:" + said + "\r\n\r\ndata:" + chatStops + "\r\n\r\ndata:[DONE]\r\n\r\n", react.StopEnd, ""},
-		{"no blank lines", "openai", "data: " + said + "\ndata: " + chatStops + "\ndata: [DONE]\n", react.StopEnd, ""},
+		{"no blank lines, and an indented one", "openai", " data: " + said + "\ndata: " + chatStops + "\ndata: [DONE]\n", react.StopEnd, ""},
 		{"ids and retry times", "openai", "id: 1\nretry: 10\n" + chat(said) + "event: message\n" + chat(chatStops, done), react.StopEnd, ""},
 		{"no end of the last line", "openai", "data: " + said + "\n\ndata: " + chatStops, react.StopEnd, ""},
 		{"an error without \"data:\"", "openai", chat(said) + ` {"error":{"message":"overloaded"}}` + "\n", "", "overloaded"},
