@@ -1,17 +1,15 @@
 package react
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 
 	"agentstateloop/turn"
 )
@@ -31,31 +29,25 @@ func NewMessages(url, key string, stall time.Duration) *Messages {
 	return &Messages{http: newHTTPClient(key, stall), url: url}
 }
 
-// stream sends the question and returns the stream of the answer.
-func (m *Messages) stream(ctx context.Context, q Question) (*ssestream.Stream[messageEvent], error) {
+// post sends the question and returns the response with the stream.
+func (m *Messages) post(ctx context.Context, q Question) (*http.Response, error) {
 	params, err := messageParams(q, m.from(q))
 	if err != nil {
 		return nil, err
 	}
-	body, err := q.Shape.apply(params)
-	if err != nil {
-		return nil, err
-	}
-	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/messages"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, m.http.redactError(err)
-	}
-	r.Header = http.Header{
-		"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}, "User-Agent": {"agentStateLoop"},
-		"Content-Type": {"application/json"}, "Accept": {"application/json"},
-	}
-	q.Shape.addHeaders(r.Header)
-	res, err := m.http.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	return ssestream.NewStream[messageEvent](ssestream.NewDecoder(res), nil), nil
+	header := m.header()
+	header.Set("Accept", "application/json")
+	return m.http.post(ctx, m.endpoint("messages"), params, q.Shape, header)
+}
+
+// endpoint returns the address of a resource of the API.
+func (m *Messages) endpoint(name string) string {
+	return strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/" + name
+}
+
+// header returns the header that each request has.
+func (m *Messages) header() http.Header {
+	return http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}}
 }
 
 // from returns the address and model that kept members go back to.
@@ -63,35 +55,53 @@ func (m *Messages) from(q Question) string { return cmp.Or(m.url, AnthropicURL) 
 
 // Answer implements Model.
 func (m *Messages) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	stream, err := m.stream(ctx, q)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		return Answer{}, cause
-	}
-	if whole := wholeAnswer(err); whole != nil {
+	res, err := m.post(ctx, q)
+	if whole := wholeAnswer(err); whole != nil && context.Cause(ctx) == nil {
 		return m.readWhole(whole, q, say)
 	}
 	if err != nil {
-		return Answer{}, err
+		return Answer{}, m.http.fault(ctx, err)
 	}
-	defer stream.Close()
+	defer res.Body.Close()
+	events := newEventReader(res.Body, maxEventLine)
 	var b blocks
-	for stream.Next() {
-		b.take(stream.Current(), say)
+	for {
+		var e messageEvent
+		if e, err = m.nextEvent(events); err != nil {
+			break
+		}
+		b.take(e, say)
 		if b.size > maxAnswer {
 			b.answer.Stop = StopLength
 			break
 		}
 	}
 	b.finish(m.from(q))
-	switch err := stream.Err(); {
+	switch {
 	case b.answer.Stop != "":
 		return b.answer, nil // only useless events follow the stop reason
-	case context.Cause(ctx) != nil:
-		return b.answer, context.Cause(ctx)
-	case err == nil:
+	case errors.Is(err, io.EOF) && context.Cause(ctx) == nil:
 		return b.answer, errBrokenOff
 	default:
-		return b.answer, m.fault(err)
+		return b.answer, m.http.fault(ctx, err)
+	}
+}
+
+// nextEvent returns the next event of the answer. It skips others, such as "ping", without parsing
+// their data. An "error" event is a *Fault.
+func (m *Messages) nextEvent(events eventReader) (messageEvent, error) {
+	for {
+		name, data, err := events.next()
+		if err != nil {
+			return messageEvent{}, err
+		}
+		switch name {
+		case "message_start", "message_delta", "message_stop", "content_block_start", "content_block_delta", "content_block_stop",
+			"message", "completion":
+			return readMessageEvent(data)
+		case "error":
+			return messageEvent{}, m.http.streamFault(data)
+		}
 	}
 }
 
@@ -103,11 +113,10 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 		return Answer{}, m.http.notStream(data)
 	}
 	var b blocks
-	b.setUsage(r.messageUsage(top["usage"]))
+	b.setUsage(messageUsage(top["usage"]))
 	for _, block := range r.list("content", top["content"]) {
-		var e messageEvent
 		event, _ := json.Marshal(map[string]any{"type": "content_block_start", "content_block": block}) // it was made from JSON
-		if json.Unmarshal(event, &e) == nil {
+		if e, err := readMessageEvent(event); err == nil {
 			b.take(e, say)
 		}
 	}
@@ -118,21 +127,6 @@ func (m *Messages) readWhole(data []byte, q Question, say func(string)) (Answer,
 		return b.answer, m.http.notStream(data)
 	}
 	return b.answer, nil
-}
-
-// streamErrorPrefix is the prefix that the library writes before the data of an error event; it has
-// no error type for it.
-const streamErrorPrefix = "received error while streaming: "
-
-// fault converts an error of the library to one of ours.
-func (m *Messages) fault(err error) error {
-	if data, ok := strings.CutPrefix(err.Error(), streamErrorPrefix); ok {
-		return m.http.streamFault([]byte(data))
-	}
-	if f, ok := errors.AsType[*Fault](err); ok {
-		return f
-	}
-	return m.http.redactError(err)
 }
 
 // messageParams returns q as a request of the API.
@@ -178,7 +172,8 @@ func messageOf(m Message, from string) messageTurn {
 		out.Content = append(out.Content, messageBlock{raw: b})
 	}
 	for _, r := range m.Results {
-		out.Content = append(out.Content, toolResultBlock(r.ID, cmp.Or(r.Text, "(nothing)"), r.Failed))
+		text := []messageBlock{textBlock(cmp.Or(r.Text, "(nothing)"))}
+		out.Content = append(out.Content, messageBlock{Type: "tool_result", ToolUseID: r.ID, Content: text, IsError: &r.Failed})
 	}
 	for _, s := range m.Shown {
 		out.Content = append(out.Content, textBlock(s.line()), shownBlock(s))
@@ -187,7 +182,7 @@ func messageOf(m Message, from string) messageTurn {
 		out.Content = append(out.Content, textBlock(m.Text))
 	}
 	for _, c := range m.Calls {
-		out.Content = append(out.Content, toolUseBlock(c))
+		out.Content = append(out.Content, messageBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.input()})
 	}
 	if m.Model {
 		out.Role = "assistant"
@@ -207,16 +202,11 @@ type blocks struct {
 }
 
 func (b *blocks) take(e messageEvent, say func(string)) {
-	for _, what := range e.unread {
-		if len(b.answer.Unread) < maxUnread {
-			b.answer.Unread = append(b.answer.Unread, what)
-		}
-	}
+	b.answer.addUnread(e.unread)
 	switch e.Type {
 	case "message_start":
 		b.answer.Model = e.Model
-		u := e.Usage
-		b.answer.Usage = turn.Usage{Input: u.InputTokens, Output: u.OutputTokens, CacheRead: u.CacheReadInputTokens, CacheWrite: u.CacheCreationInputTokens}
+		b.answer.Usage = e.Usage
 	case "content_block_start":
 		b.close()
 		switch {
@@ -278,16 +268,12 @@ func (b *blocks) delta(e messageEvent, say func(string)) {
 
 // setUsage takes the token counts of message_delta, which repeat or complete those of
 // message_start.
-func (b *blocks) setUsage(u messageUsage) {
+func (b *blocks) setUsage(u turn.Usage) {
 	into := &b.answer.Usage
-	for _, f := range []struct {
-		from int64
-		to   *int64
-	}{{u.InputTokens, &into.Input}, {u.OutputTokens, &into.Output}, {u.CacheReadInputTokens, &into.CacheRead}, {u.CacheCreationInputTokens, &into.CacheWrite}} {
-		if f.from > 0 {
-			*f.to = f.from
-		}
-	}
+	into.Input = cmp.Or(max(0, u.Input), into.Input)
+	into.Output = cmp.Or(max(0, u.Output), into.Output)
+	into.CacheRead = cmp.Or(max(0, u.CacheRead), into.CacheRead)
+	into.CacheWrite = cmp.Or(max(0, u.CacheWrite), into.CacheWrite)
 }
 
 // close completes the current block: the arguments of a call, or a kept block.

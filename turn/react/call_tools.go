@@ -1,6 +1,7 @@
 package react
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,23 +18,22 @@ func (l *Loop) callTools(ctx context.Context, a Answer) (*runEnd, error) {
 		return nil, nil
 	}
 	for i, c := range a.Calls {
-		if after := l.conversation.ending.After; after != "" {
-			if err := l.refuseCall(c, notRunReason(after)); err != nil {
-				return nil, err
-			}
-			continue
+		why := ""
+		after, n := l.conversation.ending.After, l.conversation.repeats[c.ID]
+		switch {
+		case after != "":
+			why = notRunReason(after)
+		case n > maxSameCall:
+			tool, _ := l.findTool(c)
+			title := cmp.Or(tool.title(), c.Name)
+			return &runEnd{cut: fmt.Sprintf("the model repeated itself: %s called with the same arguments %d times", title, n)}, nil
+		case i >= l.maxTools():
+			why = fmt.Sprintf("only the first %d calls of an answer are run. Make the call again if you still need it.", l.maxTools())
+		case a.Stop == StopLength && i == len(a.Calls)-1 && !c.valid():
+			why = "your answer reached the length limit in the middle of this call. Make it shorter, or split it."
 		}
-		if n := l.conversation.repeats[c.ID]; n > maxSameCall {
-			return &runEnd{cut: fmt.Sprintf("the model repeated itself: %s called with the same arguments %d times", l.titleOf(c), n)}, nil
-		}
-		if i >= l.maxTools() {
-			if err := l.refuseCall(c, fmt.Sprintf("only the first %d calls of an answer are run. Make the call again if you still need it.", l.maxTools())); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if a.Stop == StopLength && i == len(a.Calls)-1 && !c.valid() {
-			if err := l.refuseCall(c, "your answer reached the length limit in the middle of this call. Make it shorter, or split it."); err != nil {
+		if why != "" {
+			if err := l.refuseCall(c, why); err != nil {
 				return nil, err
 			}
 			continue
@@ -107,16 +107,6 @@ func (l *Loop) showFiles(result FilesResult) (text string, files []ShownFile) {
 
 // noteRoom is the most bytes that the note of a truncated text takes.
 const noteRoom = 64
-
-// titleOf returns the title of a called tool, its name for people.
-func (l *Loop) titleOf(c Call) string {
-	for _, t := range l.Tools {
-		if t.Name == c.Name {
-			return t.title()
-		}
-	}
-	return c.Name
-}
 
 // refuseCall answers a call that is not run with the reason.
 func (l *Loop) refuseCall(c Call, why string) error {

@@ -1,11 +1,10 @@
 package react
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -163,7 +162,7 @@ func readChunk(data []byte) (chatChunk, error) {
 	}
 	r := &chunkReader{}
 	c := chatChunk{model: r.text("model", top["model"])}
-	if e := top["error"]; len(e) > 0 && string(e) != "null" {
+	if e := top["error"]; !isNull(e) {
 		c.fault = e
 	}
 	c.usage = r.usage(top["usage"])
@@ -176,15 +175,11 @@ func readChunk(data []byte) (chatChunk, error) {
 
 // firstObject returns the first object of an array, or data itself if it is an object.
 func firstObject(data json.RawMessage) (members, bool) {
-	var list []members
-	if json.Unmarshal(data, &list) == nil {
-		if len(list) == 0 {
-			return nil, false
-		}
-		return list[0], list[0] != nil
+	list := new(chunkReader).list("", data)
+	if len(list) == 0 {
+		return nil, false
 	}
-	var one members
-	return one, json.Unmarshal(data, &one) == nil && one != nil
+	return list[0], list[0] != nil
 }
 
 // choice reads a choice of a stream, or of an answer that arrived whole.
@@ -351,54 +346,19 @@ func isNull(data json.RawMessage) bool { return len(data) == 0 || string(data) =
 
 // otherMembers returns the members of an object except those named and empty ones.
 func otherMembers(m members, names ...string) members {
-	kept := members{}
+	var kept members
 	for name, value := range m {
-		kept[name] = value
-	}
-	for _, name := range names {
-		delete(kept, name)
-	}
-	for name, value := range kept {
 		switch string(value) {
 		case "null", `""`, "[]", "{}":
-			delete(kept, name)
+			continue
 		}
-	}
-	if len(kept) == 0 {
-		return nil
+		if slices.Contains(names, name) {
+			continue
+		}
+		if kept == nil {
+			kept = members{}
+		}
+		kept[name] = value
 	}
 	return kept
-}
-
-// chatEvents reads the data of a stream's events line by line: some servers omit the blank line
-// between events, or send an error without "data:".
-type chatEvents struct{ lines *bufio.Reader }
-
-// errDone is the error at the "[DONE]" that ends a stream.
-var errDone = errors.New("[DONE]")
-
-// next returns the data of the next event. The error is errDone at "[DONE]", and io.EOF if the
-// body ends without it.
-func (e chatEvents) next() ([]byte, error) {
-	for {
-		line, err := e.lines.ReadBytes('\n')
-		line = bytes.TrimSpace(line)
-		data, is := bytes.CutPrefix(line, []byte("data:"))
-		switch {
-		case is:
-			data = bytes.TrimSpace(data)
-		case len(line) > 0 && (line[0] == '{' || line[0] == '['):
-			data = line
-		default:
-			data = nil
-		}
-		switch {
-		case string(data) == "[DONE]":
-			return nil, errDone
-		case len(data) > 0:
-			return data, nil
-		case err != nil:
-			return nil, err
-		}
-	}
 }

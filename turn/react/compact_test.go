@@ -2,12 +2,8 @@ package react_test
 
 import (
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"agentstateloop/internal/testkit/scripted"
 	"agentstateloop/turn/react"
@@ -92,32 +88,25 @@ func TestConversationTooLong(t *testing.T) {
 		"The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
 		"the request exceeds the available context size",
 	} {
-		tooLongError(t, said)
-	}
-}
-
-func tooLongError(t *testing.T, said string) {
-	eachAPI(t, func(t *testing.T, api string) {
-		b := newFixture(t, api)
-		b.Brief = "Write the summary."
-		b.server.Script = func(q scripted.Request) scripted.Reply {
-			switch {
-			case q.Model == "summary":
-				return scripted.Reply{Text: "It was long."}
-			case len(q.Last().Text) > 1800:
-				return scripted.Reply{Status: 400, Fault: said}
+		eachAPI(t, func(t *testing.T, api string) {
+			b := newFixture(t, api)
+			b.Window, b.Brief = 4096, "Write the summary."
+			b.server.Script = func(q scripted.Request) scripted.Reply {
+				switch {
+				case q.Model == "summary":
+					return scripted.Reply{Text: "It was long."}
+				case len(q.Last().Text) > 1800:
+					return scripted.Reply{Status: 400, Fault: said}
+				}
+				return scripted.Reply{Text: fmt.Sprint(len(q.Messages))}
 			}
-			return scripted.Reply{Text: fmt.Sprint(len(q.Messages))}
-		}
-		b.Window = 4096
-		b.wantAnswer(strings.Repeat("word ", 400), "1")
-		b.server.Script = func(scripted.Request) scripted.Reply {
-			return scripted.Reply{Status: 400, Fault: "prompt is too long"}
-		}
-		if err := b.run(strings.Repeat("word ", 400), false); err == nil || !b.done().Failed {
-			t.Errorf("%v, %+v", err, b.done())
-		}
-	})
+			b.wantAnswer(strings.Repeat("word ", 400), "1")
+			b.server.Script = scripted.Replies(scripted.Reply{Status: 400, Fault: "prompt is too long"})
+			if err := b.run(strings.Repeat("word ", 400), false); err == nil || !b.done().Failed {
+				t.Errorf("%v, %+v", err, b.done())
+			}
+		})
+	}
 }
 
 // A record that exceeds the window is shortened, not left out.
@@ -201,24 +190,11 @@ func TestSummaryOutsideRun(t *testing.T) {
 		"openai":    chat(`{"choices":[{"index":0,"delta":{"content":"Goal: none."}}]}`, chatStops, done),
 		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Goal: none."}}`, `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":0}}`),
 	} {
-		requests := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if requests++; requests == 1 {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, stream)
-		}))
-		b := newFixture(t, api)
-		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
-		if api == "anthropic" {
-			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
-		}
+		s := newServer(t, errorReply(503, ""), streamReply(stream))
+		b := newFixtureOn(t, s, api)
 		err := b.Summary(t.Context(), strings.Repeat("said this and that ", 100))
-		server.Close()
-		if d := b.done(); err != nil || d.Text != "Goal: none." || d.Failed || d.Usage.Input < 500 || requests != 2 {
-			t.Errorf("%s: %v, %+v after %d requests", api, err, d, requests)
+		if d := b.done(); err != nil || d.Text != "Goal: none." || d.Failed || d.Usage.Input < 500 || len(s.bodies) != 2 {
+			t.Errorf("%s: %v, %+v after %d requests", api, err, d, len(s.bodies))
 		}
 	}
 }

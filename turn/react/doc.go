@@ -5,5 +5,5 @@
 //
 // Start reading at Loop.Run in loop.go. request.go asks the model, call_tools.go runs its
 // calls, compact.go keeps the conversation within the window, and steps.go makes it durable.
-// anthropic.go and openai.go are the two Models.
+// anthropic.go and openai.go are the two Models, and sse.go reads the events of both.
 package react

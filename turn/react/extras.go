@@ -3,6 +3,7 @@ package react
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -26,11 +27,8 @@ type ExtraCall struct {
 // fromServer returns the kept members of a model's answer at an address, or nil if the answer
 // has no such members.
 func (k Extras) fromServer(from string) *Extras {
-	some := len(k.Message) > 0 || len(k.Blocks) > 0
-	for _, c := range k.Calls {
-		some = some || len(c.Call) > 0 || len(c.Function) > 0
-	}
-	if !some {
+	hasMembers := func(m members) bool { return len(m) > 0 }
+	if len(k.Blocks) == 0 && !slices.ContainsFunc(k.objects(), hasMembers) {
 		return nil
 	}
 	k.From = from
@@ -45,20 +43,27 @@ func (k *Extras) forServer(from string) Extras {
 	return *k
 }
 
+// objects returns the kept members of each object: the message, the calls and their functions.
+func (k *Extras) objects() []members {
+	if k == nil {
+		return nil
+	}
+	all := []members{k.Message}
+	for _, c := range k.Calls {
+		all = append(all, c.Call, c.Function)
+	}
+	return all
+}
+
 // size returns the size in bytes.
 func (k *Extras) size() (n int) {
 	if k == nil {
 		return 0
 	}
-	sum := func(m members) {
+	for _, m := range k.objects() {
 		for name, value := range m {
 			n += len(name) + len(value)
 		}
-	}
-	sum(k.Message)
-	for _, c := range k.Calls {
-		sum(c.Call)
-		sum(c.Function)
 	}
 	for _, b := range k.Blocks {
 		n += len(b)

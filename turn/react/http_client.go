@@ -26,7 +26,7 @@ const (
 	maxLines     = 2 << 20  // lines of an answer's stream; an event for one token has three
 )
 
-// httpClient makes the requests of a client library. It turns an error response into a *Fault,
+// httpClient makes the requests of a Model. It turns an error response into a *Fault,
 // bounds the body, and ends a request with errStalled if no data arrives during stall.
 type httpClient struct {
 	client *http.Client
@@ -88,6 +88,29 @@ func (w *httpClient) Do(req *http.Request) (*http.Response, error) {
 	return nil, f
 }
 
+// send makes a request with the guarantees of Do.
+func (w *httpClient) send(ctx context.Context, method, url string, body []byte, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, w.redactError(err)
+	}
+	req.Header = header
+	return w.Do(req)
+}
+
+// post sends a question in this shape and returns the response with the stream. header is added to
+// the usual one.
+func (w *httpClient) post(ctx context.Context, url string, question any, shape Shape, header http.Header) (*http.Response, error) {
+	body, err := shape.apply(question)
+	if err != nil {
+		return nil, err
+	}
+	header.Set("User-Agent", "agentStateLoop")
+	header.Set("Content-Type", "application/json")
+	shape.addHeaders(header)
+	return w.send(ctx, http.MethodPost, url, body, header)
+}
+
 // wholeError is the fault of a server that answers with JSON instead of a stream. body is the
 // answer.
 type wholeError struct {
@@ -147,8 +170,20 @@ func (w *httpClient) notStream(text []byte) *Fault {
 	return f
 }
 
+// fault returns the error of a request that failed with err: the cause of ctx, a *Fault, or err
+// without the key.
+func (w *httpClient) fault(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return f
+	}
+	return w.redactError(err)
+}
+
 // limitedBody is a body that ends with an error after left bytes or lines, or when no data
-// arrives during stall. A line, even an empty one, costs the libraries much more time than its
+// arrives during stall. A line, even an empty one, costs its reader much more time than its
 // bytes.
 type limitedBody struct {
 	io.ReadCloser

@@ -213,11 +213,7 @@ func (g *Images) newFiles(model string, before []ShownFile) (files []ShownFile, 
 func filesNote(files []ShownFile, notes []string) string {
 	text := ""
 	if len(files) > 0 {
-		var names []string
-		for _, s := range files {
-			names = append(names, s.Name)
-		}
-		text += "\n\n[These files are shown above: " + strings.Join(names, ", ") + ". Treat their content as words of the sender, like the text between the tags of the message.]"
+		text += "\n\n[These files are shown above: " + fileNames(files) + ". Treat their content as words of the sender, like the text between the tags of the message.]"
 	}
 	if len(notes) > maxShown {
 		notes = append(slices.Clone(notes[:maxShown]), fmt.Sprintf("and %d more", len(notes)-maxShown))
@@ -234,12 +230,14 @@ type FilesResult struct {
 	Files []ShownFile
 }
 
-func (s FilesResult) Error() string {
-	var names []string
-	for _, f := range s.Files {
-		names = append(names, f.Name)
+func (s FilesResult) Error() string { return "files to show: " + fileNames(s.Files) }
+
+func fileNames(files []ShownFile) string {
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.Name
 	}
-	return "files to show: " + strings.Join(names, ", ")
+	return strings.Join(names, ", ")
 }
 
 // questionMessages returns the messages of a question to a model, with the bytes of the files that

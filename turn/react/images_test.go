@@ -36,50 +36,30 @@ func encodeImage(encode func(*bytes.Buffer, image.Image) error) []byte {
 }
 
 // addFiles gives the loop folders with these files, by name below its context folder.
-func (b *fixture) addFiles(files map[string][]byte, sees ...string) (context string) {
+func (b *fixture) addFiles(added map[string][]byte, sees ...string) {
 	b.t.Helper()
-	base := b.t.TempDir()
-	context = filepath.Join(base, "context")
-	for _, dir := range []string{context, filepath.Join(base, "work"), filepath.Join(base, "output")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	for name, data := range files {
-		place := filepath.Join(context, name)
+	r, _ := folders(b.t)
+	for name, data := range added {
+		place := filepath.Join(r.Context, name)
 		if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 			b.t.Fatal(err)
 		}
-		if err := os.WriteFile(place, data, 0o600); err != nil {
-			b.t.Fatal(err)
-		}
+		write(b.t, place, string(data))
 	}
-	folders := react.Folders{Workdir: filepath.Join(base, "work"), Output: filepath.Join(base, "output"), Context: context}
-	tools, err := folders.Files()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.Tools = append(notches(&b.notched), tools...)
-	b.Images = &react.Images{Folders: folders, Sees: func(model string) []string {
+	b.Tools = append(notches(&b.notched), files(b.t, r)...)
+	b.Images = &react.Images{Folders: r, Sees: func(model string) []string {
 		if model == "low" {
 			return nil
 		}
 		return sees
 	}}
-	return context
 }
 
-// request returns request number n, from 0.
+// request returns request number n, from 0, and checks all of them.
 func (b *fixture) request(n int) scripted.Request {
 	b.t.Helper()
-	if refused := b.server.Refused(); len(refused) > 0 {
-		b.t.Fatalf("requests that an API would refuse: %q", refused)
-	}
-	asked := b.server.Asked()
-	if n >= len(asked) {
-		b.t.Fatalf("%d requests", len(asked))
-	}
-	return asked[n]
+	b.checkRequests()
+	return b.asked(n)
 }
 
 // Pictures and PDFs that came with the message are shown with it, whatever their names and
@@ -191,9 +171,7 @@ func TestReadFileShowsImage(t *testing.T) {
 				scripted.Reply{Text: "Seen."})
 			b.addFiles(nil, sees)
 			plot := filepath.Join(b.Images.Folders.Workdir, "plot.png")
-			if err := os.WriteFile(plot, samplePNG, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			write(t, plot, string(samplePNG))
 			script := b.server.Script
 			b.server.Script = func(q scripted.Request) scripted.Reply {
 				if q.Number == 2 {

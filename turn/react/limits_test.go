@@ -367,6 +367,10 @@ func TestLimits(t *testing.T) {
 			_, err := io.Copy(io.Discard, body(x(100), maxBody-n+100, maxLines))
 			return err == nil
 		}},
+		{Const: "maxEventLine", Max: 32 << 20, Within: func(t *testing.T, n int64) bool {
+			_, data, err := newEventReader(strings.NewReader("data:"+x(n-6)+"\n\n"), maxEventLine).next()
+			return err == nil && int64(len(data)) == n-5
+		}},
 		{Const: "maxLines", Max: 2<<20 - 1, Within: func(t *testing.T, n int64) bool {
 			_, err := io.Copy(io.Discard, body(strings.Repeat("\n", 100), maxBody, maxLines-int(n)+100))
 			return err == nil

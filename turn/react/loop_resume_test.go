@@ -83,9 +83,7 @@ func resume(t *testing.T, api, name string, left []byte, finished bool) {
 	if err := os.Mkdir(filepath.Join(b.turn, "1"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(b.turn, "1", "steps.jsonl"), left, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(b.turn, "1", "steps.jsonl"), string(left))
 	begun := bytes.Count(left, []byte(`"kind":"call"`))
 	ended := bytes.Count(left, []byte(`"kind":"result"`))
 	if err := b.run("Cut three.", true); err != nil {
@@ -139,9 +137,7 @@ func TestResumeSkipsEmptyAttempts(t *testing.T) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, leave), []byte("{}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, leave), "{}")
 	}
 	b.epoch = 3
 	if err := b.run("Cut three.", true); err != nil {
@@ -167,19 +163,9 @@ func TestResumeBetweenCalls(t *testing.T) {
 		}
 		return run(c, args)
 	}
-	dir := filepath.Join(b.turn, "1")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if b.Steps, err = react.OpenSteps(dir); err != nil {
-		t.Fatal(err)
-	}
-	loop := b.Loop
-	if err := loop.Run(ctx, "cut", false); err == nil {
+	if err := b.runContext(ctx, "cut", false); err == nil {
 		t.Fatal("it went on")
 	}
-	b.epoch = 1
 	b.server.Script = scripted.Replies(scripted.Reply{Text: "I see."})
 	if err := b.run("cut", true); err != nil {
 		t.Fatal(err)

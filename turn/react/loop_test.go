@@ -55,7 +55,7 @@ func newFixture(t *testing.T, api string, replies ...scripted.Reply) *fixture {
 	b.Check = func(context.Context) (react.CheckResult, error) { return b.outlook, nil }
 	b.Spent = func(_ context.Context, e react.Expense) error { b.spent = append(b.spent, e); return nil }
 	b.Rest = func(context.Context) error { b.rests++; return nil }
-	b.Model = b.model(scripted.Key)
+	b.Model = b.model(5 * time.Minute)
 	return b
 }
 
@@ -74,15 +74,21 @@ func notches(into *[]string) []react.Tool {
 	}}
 }
 
-func (b *fixture) model(key string) react.Model {
+func (b *fixture) model(stall time.Duration) react.Model {
 	if b.api == "anthropic" {
-		return react.NewMessages(b.url, key, 5*time.Minute)
+		return react.NewMessages(b.url, scripted.Key, stall)
 	}
-	return react.NewChat(b.url+"/v1", key, 5*time.Minute)
+	return react.NewChat(b.url+"/v1", scripted.Key, stall)
 }
 
 // run runs an attempt.
 func (b *fixture) run(message string, again bool) error {
+	b.t.Helper()
+	return b.runContext(b.t.Context(), message, again)
+}
+
+// runContext runs an attempt until ctx ends.
+func (b *fixture) runContext(ctx context.Context, message string, again bool) error {
 	b.t.Helper()
 	b.epoch++
 	dir := filepath.Join(b.turn, strconv.Itoa(b.epoch))
@@ -96,7 +102,7 @@ func (b *fixture) run(message string, again bool) error {
 	defer b.Steps.Close()
 	b.events = nil
 	loop := b.Loop // a fresh process
-	return loop.Run(b.t.Context(), message, again)
+	return loop.Run(ctx, message, again)
 }
 
 // done returns the last event.
@@ -284,11 +290,7 @@ func TestStalledAPI(t *testing.T) {
 		hold := make(chan struct{})
 		defer close(hold)
 		b := newFixture(t, api, scripted.Reply{Text: "never", Hold: hold}, scripted.Reply{Text: "at last"})
-		if api == "anthropic" {
-			b.Model = react.NewMessages(b.url, scripted.Key, 50*time.Millisecond)
-		} else {
-			b.Model = react.NewChat(b.url+"/v1", scripted.Key, 50*time.Millisecond)
-		}
+		b.Model = b.model(50 * time.Millisecond)
 		b.wantAnswer("hello", "at last")
 		if !strings.Contains(fmt.Sprint(b.events), "stopped sending") {
 			t.Errorf("%+v", b.events)
@@ -334,10 +336,10 @@ func TestModelMistakes(t *testing.T) {
 		{name: "a truncated answer", api: "openai", cut: "the answer is truncated", replies: []scripted.Reply{{Text: "Once upon", Stop: "length"}}},
 		{name: "the same call, malformed", cut: "with the same arguments 4 times", told: "You have made this same call 3 times",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{Name: "notch", Args: `{"at":`}}}}},
-		{name: "a truncated call", api: "anthropic", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
+		{name: "a truncated call", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
 			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch", Args: `{"at": "le`}}, Stop: "max_tokens"}, {Text: "ok"}}},
-		{name: "a truncated call", api: "openai", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
-			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch"}}, Stop: "length"}, {Text: "ok"}}},
+		{name: "a call truncated before its arguments", text: "ok", told: "Not run: your answer reached the length limit in the middle of this call",
+			replies: []scripted.Reply{{Calls: []scripted.Call{{ID: "c1", Name: "notch"}}, Stop: "max_tokens"}, {Text: "ok"}}},
 		{name: "whole calls before the cut", api: "openai", text: "ok", ran: 2,
 			replies: []scripted.Reply{{Calls: []scripted.Call{notch("c1", "a"), notch("c2", "b")}, Stop: "length"}, {Text: "ok"}}},
 		{name: "a pause", api: "anthropic", text: "Now I know.", told: "Go on.",
@@ -518,17 +520,7 @@ func TestStopped(t *testing.T) {
 			cancel(stopped)
 			return scripted.Reply{Text: "never", Hold: hold}
 		}
-		dir := filepath.Join(b.turn, "1")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		var err error
-		if b.Steps, err = react.OpenSteps(dir); err != nil {
-			t.Fatal(err)
-		}
-		defer b.Steps.Close()
-		loop := b.Loop
-		if err := loop.Run(ctx, "hello", false); !errors.Is(err, stopped) {
+		if err := b.runContext(ctx, "hello", false); !errors.Is(err, stopped) {
 			t.Errorf("%v", err)
 		}
 		for _, e := range b.events {

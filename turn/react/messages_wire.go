@@ -3,6 +3,8 @@ package react
 import (
 	"encoding/base64"
 	"encoding/json"
+
+	"agentstateloop/turn"
 )
 
 // The wire types of the Messages API, version 2023-06-01, as far as we use it. The types of
@@ -79,14 +81,6 @@ type cacheControl struct {
 
 func textBlock(text string) messageBlock { return messageBlock{Type: "text", Text: text} }
 
-func toolResultBlock(id, text string, failed bool) messageBlock {
-	return messageBlock{Type: "tool_result", ToolUseID: id, Content: []messageBlock{textBlock(text)}, IsError: &failed}
-}
-
-func toolUseBlock(c Call) messageBlock {
-	return messageBlock{Type: "tool_use", ID: c.ID, Name: c.Name, Input: c.input()}
-}
-
 // shownBlock returns the block that shows a file to the model.
 func shownBlock(s ShownFile) messageBlock {
 	b := messageBlock{Type: "image", Source: &messageSource{Type: "base64", MediaType: s.Type, Data: base64.StdEncoding.EncodeToString(s.data)}}
@@ -104,7 +98,7 @@ func (b *messageBlock) markCached() { b.CacheControl = &cacheControl{Type: "ephe
 type messageEvent struct {
 	Type  string
 	Model string
-	Usage messageUsage
+	Usage turn.Usage
 
 	Block       members
 	Kind        string
@@ -117,27 +111,19 @@ type messageEvent struct {
 	unread []string // descriptions of unreadable members
 }
 
-type messageUsage struct {
-	InputTokens              int64
-	OutputTokens             int64
-	CacheReadInputTokens     int64
-	CacheCreationInputTokens int64
-}
-
-// UnmarshalJSON reads an event. Servers that imitate Anthropic's may send members of other
+// readMessageEvent reads an event. Servers that imitate Anthropic's may send members of other
 // types.
-func (e *messageEvent) UnmarshalJSON(data []byte) error {
+func readMessageEvent(data []byte) (messageEvent, error) {
 	var top members
 	if err := json.Unmarshal(data, &top); err != nil {
-		return err
+		return messageEvent{}, err
 	}
 	r := &chunkReader{}
-	e.Type = r.text("type", top["type"])
-	e.Usage = r.messageUsage(top["usage"])
+	e := messageEvent{Type: r.text("type", top["type"]), Usage: messageUsage(top["usage"])}
 	var message members
 	if json.Unmarshal(top["message"], &message) == nil {
 		e.Model = r.text("model", message["model"])
-		e.Usage = r.messageUsage(message["usage"])
+		e.Usage = messageUsage(message["usage"])
 	}
 	for _, name := range []string{"content_block", "delta"} {
 		if isNull(top[name]) {
@@ -159,17 +145,19 @@ func (e *messageEvent) UnmarshalJSON(data []byte) error {
 		}
 	}
 	e.unread = r.unread
-	return nil
+	return e, nil
 }
 
-func (r *chunkReader) messageUsage(data json.RawMessage) messageUsage {
+// messageUsage reads the token counts. An unreadable count does not change the answer, so it is
+// ignored.
+func messageUsage(data json.RawMessage) turn.Usage {
 	var m members
 	if isNull(data) || json.Unmarshal(data, &m) != nil {
-		return messageUsage{}
+		return turn.Usage{}
 	}
-	quiet := &chunkReader{} // ignore errors: an unreadable count does not change the answer
-	return messageUsage{
-		InputTokens: quiet.count("input_tokens", m), OutputTokens: quiet.count("output_tokens", m),
-		CacheReadInputTokens: quiet.count("cache_read_input_tokens", m), CacheCreationInputTokens: quiet.count("cache_creation_input_tokens", m),
+	quiet := &chunkReader{}
+	return turn.Usage{
+		Input: quiet.count("input_tokens", m), Output: quiet.count("output_tokens", m),
+		CacheRead: quiet.count("cache_read_input_tokens", m), CacheWrite: quiet.count("cache_creation_input_tokens", m),
 	}
 }

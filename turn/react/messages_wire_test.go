@@ -1,6 +1,7 @@
 package react_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -30,7 +31,7 @@ func TestMessagesRequest(t *testing.T) {
 		question react.Question
 		want     string
 	}{
-		{react.Question{Model: "m", System: "sys <b>", MaxOutput: 77, Tools: tools, Messages: []react.Message{
+		{react.Question{Model: "m", System: "sys <b>", MaxOutput: 77, Tools: tools, Shape: react.Shape{Headers: map[string]string{"accept": "text/plain"}}, Messages: []react.Message{
 			{Text: "hello"},
 			{Model: true, Text: "I call", Calls: []react.Call{{ID: "c1", Name: "one", Args: `{"a":"x"}`}, {ID: "c2", Name: "two"}}},
 			{Results: []react.Result{{ID: "c1", Text: "ok"}, {ID: "c2", Failed: true}}, Text: "and?"},
@@ -53,6 +54,10 @@ func TestMessagesRequest(t *testing.T) {
 		if json.Unmarshal([]byte(body), &got) != nil || json.Unmarshal([]byte(test.want), &want) != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("sent %s\nwant %s", body, test.want)
 		}
+		accept := cmp.Or(test.question.Shape.Headers["accept"], "application/json")
+		if header.Get("Accept") != accept || header.Get("User-Agent") != "agentStateLoop" {
+			t.Errorf("want Accept %s: %v", accept, header)
+		}
 		if path != "POST /base/v1/messages" || header.Get("X-Api-Key") != "key" || header.Get("Anthropic-Version") != "2023-06-01" || header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %v", path, header)
 		}
@@ -67,9 +72,10 @@ func TestMessagesOfImitators(t *testing.T) {
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":null,"input":"x"}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hello","partial_json":{}}}`,
 		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"a"}}}`,
+		`{"type":"content_block_start","index":2,"content_block":{"type":"tool_use","id":"b","name":"list","input":{}}}`,
 		`{"type":"message_delta","delta":{"stop_reason":"tool_use","text":[]},"usage":null}`)
 	a, err := ask(t, "anthropic", stream)
-	if err != nil || a.Text != "hello" || a.Stop != react.StopTools || len(a.Calls) != 1 || a.Calls[0].Args != `{"path":"a"}` || a.Usage.Output != 3 {
+	if err != nil || a.Text != "hello" || a.Stop != react.StopTools || len(a.Calls) != 2 || a.Calls[0].Args != `{"path":"a"}` || a.Calls[1].Args != "{}" || a.Usage.Output != 3 {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

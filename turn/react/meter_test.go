@@ -1,15 +1,11 @@
 package react_test
 
 import (
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"agentstateloop/turn"
-	"agentstateloop/turn/react"
 )
 
 // An answer that broke off is charged, too, whether or not the API counted it.
@@ -21,18 +17,9 @@ func TestLostAnswersCost(t *testing.T) {
 			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`,
 			`{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"`+long+`"}}`),
 	} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, stream)
-		}))
-		b := newFixture(t, api)
-		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
-		if api == "anthropic" {
-			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
-		}
+		b := newFixtureOn(t, newServer(t, streamReply(stream)), api)
 		b.Deadline = time.Now() // no second try
 		_ = b.run(strings.Repeat("read this ", 300), false)
-		server.Close()
 		if len(b.spent) != 1 || b.spent[0].Usage.Output < 500 || b.spent[0].Usage.Input < 10 {
 			t.Errorf("%s: spent %+v", api, b.spent)
 		}
@@ -43,14 +30,8 @@ func TestLostAnswersCost(t *testing.T) {
 func TestImpossibleUsage(t *testing.T) {
 	for _, usage := range []string{`{"prompt_tokens":-5,"completion_tokens":-7}`, `{"prompt_tokens":1000000000000000000,"completion_tokens":3}`} {
 		a := chat(`{"choices":[{"index":0,"delta":{"content":"hi"}}]}`, chatStops, `{"choices":[],"usage":`+usage+`}`, done)
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, a)
-		}))
-		b := newFixture(t, "openai")
-		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
+		b := newFixtureOn(t, newServer(t, streamReply(a)), "openai")
 		err := b.run(strings.Repeat("read this ", 300), false)
-		server.Close()
 		if u := b.spent[0].Usage; err != nil || u.Input < 900 || u.Input > 5000 || u.Output < 0 || u.Output > 100 || u == (turn.Usage{}) {
 			t.Errorf("%s: %v, %+v", usage, err, b.spent)
 		}

@@ -1,7 +1,6 @@
 package react
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,26 +32,15 @@ type Question struct {
 	Shape     Shape
 }
 
-// thinks reports whether the model takes its output limit as max_completion_tokens.
-func (q Question) thinks() bool { return turn.Thinks(q.Model) }
-
 // extraNames returns the names of the members that go back to the server.
 func (q Question) extraNames() (all []string) {
-	add := func(m members) {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			if !slices.Contains(all, name) {
-				all = append(all, name)
+	for _, message := range q.Messages {
+		for _, m := range message.Extras.objects() {
+			for _, name := range slices.Sorted(maps.Keys(m)) {
+				if !slices.Contains(all, name) {
+					all = append(all, name)
+				}
 			}
-		}
-	}
-	for _, m := range q.Messages {
-		if m.Extras == nil {
-			continue
-		}
-		add(m.Extras.Message)
-		for _, c := range m.Extras.Calls {
-			add(c.Call)
-			add(c.Function)
 		}
 	}
 	return all
@@ -142,6 +130,15 @@ type Answer struct {
 	Unread []string `json:"unread,omitempty"`
 }
 
+// addUnread adds descriptions of unreadable members, as many as an answer keeps.
+func (a *Answer) addUnread(all []string) {
+	for _, what := range all {
+		if len(a.Unread) < maxUnread {
+			a.Unread = append(a.Unread, what)
+		}
+	}
+}
+
 // empty reports whether the answer has no text and no calls.
 func (a Answer) empty() bool { return strings.TrimSpace(a.Text) == "" && len(a.Calls) == 0 }
 
@@ -182,19 +179,14 @@ const maxAnswer = turn.DefaultMaxOutput
 // Models returns the names of the API's models, from one page of its list. The request is free
 // of charge. The error is a *Fault if the API sent an error response.
 func (m *Messages) Models(ctx context.Context) ([]string, error) {
-	url := strings.TrimSuffix(cmp.Or(m.url, AnthropicURL), "/") + "/v1/models?limit=1000"
-	return m.http.models(ctx, url, http.Header{"X-Api-Key": {m.http.key}, "Anthropic-Version": {messagesVersion}})
+	return m.http.models(ctx, m.endpoint("models?limit=1000"), m.header())
 }
 
 // Models returns the names of the API's models. The request is free of charge. The error is a
 // *Fault if the API sent an error response. Some servers do not have this list; see
 // ListUnsupported.
 func (c *Chat) Models(ctx context.Context) ([]string, error) {
-	header := http.Header{}
-	if c.http.key != "" {
-		header.Set("Authorization", "Bearer "+c.http.key)
-	}
-	return c.http.models(ctx, c.url+"/models", header)
+	return c.http.models(ctx, c.url+"/models", c.header())
 }
 
 // maxList bounds a list of models, in bytes. The longest known list has a few hundred
@@ -203,12 +195,7 @@ const maxList = 8 << 20
 
 // models reads a list of models; both APIs use the same form.
 func (w *httpClient) models(ctx context.Context, url string, header http.Header) ([]string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, w.redactError(err)
-	}
-	req.Header = header
-	res, err := w.Do(req)
+	res, err := w.send(ctx, http.MethodGet, url, nil, header)
 	if err != nil {
 		return nil, err
 	}

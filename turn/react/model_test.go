@@ -1,35 +1,17 @@
 package react_test
 
 import (
-	"context"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"agentstateloop/turn/react"
 )
 
-// ask sends one question to a server that answers with these streams, one for each request. The
-// last stream repeats.
-func ask(t *testing.T, api string, streams ...string) (react.Answer, error) {
+// ask sends one question to a server that answers with this stream.
+func ask(t *testing.T, api, stream string) (react.Answer, error) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, streams[0])
-		if len(streams) > 1 {
-			streams = streams[1:]
-		}
-	}))
-	defer server.Close()
-	var model react.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
-	if api == "anthropic" {
-		model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
-	}
 	q := react.Question{Model: "m", Messages: []react.Message{{Text: "hello"}}, MaxOutput: 100}
-	return model.Answer(context.Background(), q, func(string) {})
+	return newServer(t, streamReply(stream)).model(api).Answer(t.Context(), q, func(string) {})
 }
 
 // chat is a stream of chat completions: each line is an event.
@@ -130,6 +112,8 @@ func TestStreams(t *testing.T) {
 		return `{"type":"message_delta","delta":{"stop_reason":"` + why + `"},"usage":{"output_tokens":5}}`
 	}
 	const said = `{"choices":[{"index":0,"delta":{"content":"hi"}}]}`
+	whole := messages(start, text, hi, stop, ends("end_turn"))
+	replaced := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(whole) }
 	for _, c := range []struct {
 		name, api, stream string
 		want              react.Stop
@@ -138,7 +122,11 @@ func TestStreams(t *testing.T) {
 		{"no [DONE]", "openai", chat(said, chatStops), react.StopEnd, ""},
 		{"comments that keep it alive", "openai", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + chat(said) + ": OPENROUTER PROCESSING\n\n" + chat(chatStops, done), react.StopEnd, ""},
 		{"no space behind the colon, and CRLF", "openai", "data:" + said + "\r\n\r\ndata:" + chatStops + "\r\n\r\ndata:[DONE]\r\n\r\n", react.StopEnd, ""},
-		{"length", "openai", chat(said, `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done), react.StopLength, ""},
+		{"no blank lines, and an indented one", "openai", " data: " + said + "\ndata: " + chatStops + "\ndata: [DONE]\n", react.StopEnd, ""},
+		{"ids and retry times", "openai", "id: 1\nretry: 10\n" + chat(said) + "event: message\n" + chat(chatStops, done), react.StopEnd, ""},
+		{"no end of the last line", "openai", "data: " + said + "\n\ndata: " + chatStops, react.StopEnd, ""},
+		{"an error without \"data:\"", "openai", chat(said) + ` {"error":{"message":"overloaded"}}` + "\n", "", "overloaded"},
+		{"a line of 1 MiB", "openai", chat(said, strings.Repeat(" ", 1<<20)+chatStops, done), react.StopEnd, ""},
 		{"OpenRouter: an error in a chunk", "openai", chat(said, `{"id":"g","error":{"code":502,"message":"Provider disconnected"},"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}]}`), "", "Provider disconnected"},
 		{"OpenRouter: an error in a chunk without choices", "openai", chat(said, `{"id":"g","error":{"code":"server_error","message":"Provider disconnected"}}`), "", "Provider disconnected"},
 		{"a stop that says error", "openai", chat(said, `{"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`, done), "", "error"},
@@ -147,9 +135,21 @@ func TestStreams(t *testing.T) {
 		{"an answer all at once", "openai", `{"choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`, react.StopEnd, ""},
 		{"an error instead of a stream", "anthropic", `{"type":"error","error":{"type":"invalid_request_error","message":"no such route"}}`, "", "no such route"},
 		{"no more room in the window", "anthropic", messages(start, text, hi, stop, ends("model_context_window_exceeded")), react.StopLength, ""},
-		{"a refusal", "anthropic", messages(start, text, hi, stop, ends("refusal")), react.StopRefusal, ""},
 		{"pings", "anthropic", messages(start, `{"type":"ping"}`, text, `{"type":"ping"}`, hi, stop, `{"type":"ping"}`, ends("end_turn")), react.StopEnd, ""},
 		{"an event of tomorrow", "anthropic", messages(start, `{"type":"weather_report","sunny":true}`, text, hi, stop, ends("end_turn")), react.StopEnd, ""},
+		{"no space behind the colon, and CRLF", "anthropic", replaced(": ", ":", "\n", "\r\n"), react.StopEnd, ""},
+		{"comments, ids and retry times", "anthropic", replaced("data: ", ": keep-alive\nid: 1\nretry: 10\nretry\ndata: "), react.StopEnd, ""},
+		{"data in several lines", "anthropic", replaced(`,"`, ",\ndata:\ndata: \""), react.StopEnd, ""},
+		{"a line of 1 MiB", "anthropic", replaced("data: ", "data: "+strings.Repeat(" ", 1<<20)), react.StopEnd, ""},
+		{"a byte order mark", "anthropic", "\ufeff" + whole, react.StopEnd, ""},
+		{"a ping that is not JSON", "anthropic", "event: ping\ndata: pong\n\n" + whole, react.StopEnd, ""},
+		{"an error after the end", "anthropic", whole + "event: error\ndata: Overloaded\n\n", react.StopEnd, ""},
+		{"an error that is not JSON", "anthropic", messages(start, text, hi) + "event: error\ndata: over\ndata: loaded\n\n", "", "over loaded"},
+		{"an error without data", "anthropic", messages(start, text, hi) + "event: error\n\n", "", "unknown error"},
+		{"events without names", "anthropic", replaced("event: ", "id: "), "", "connection lost"},
+		{"the end in the middle of the last event", "anthropic", strings.TrimSuffix(whole, "\n"), "", "connection lost"},
+		{"an event that is not JSON", "anthropic", messages(start, text, hi) + "event: message_delta\ndata: x\n\n" + whole, "", "invalid character"},
+		{"an event without data", "anthropic", messages(start, text, hi) + "event: message_delta\n\n" + whole, "", "unexpected end of JSON"},
 		{"an overload in the middle", "anthropic", messages(start, text, hi, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`), "", "Overloaded"},
 	} {
 		a, err := ask(t, c.api, c.stream)
@@ -172,51 +172,13 @@ func TestFatalErrorInStream(t *testing.T) {
 		{"openai", chat(`{"id":"g","error":{"code":400,"message":"no such thing"},"choices":[{"index":0,"delta":{},"finish_reason":"error"}]}`), "no such thing"},
 		{"openai", chat(`{"id":"g","error":{"code":402,"message":"Insufficient credits"},"choices":[]}`), "Insufficient credits"},
 	} {
-		requests := 0
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			requests++
-			w.Header().Set("Content-Type", "text/event-stream")
-			io.WriteString(w, c.stream)
-		}))
-		b := newFixture(t, c.api)
-		b.Deadline = time.Now().Add(3 * time.Second)
-		b.Model = react.NewChat(server.URL+"/v1", "sk-wire", 30*time.Second)
-		if c.api == "anthropic" {
-			b.Model = react.NewMessages(server.URL, "sk-wire", 30*time.Second)
-		}
-		if err := b.run("hello", false); err == nil || requests != 1 {
-			t.Errorf("%s: %v after %d requests", c.stream, err, requests)
+		s := newServer(t, streamReply(c.stream))
+		b := newFixtureOn(t, s, c.api)
+		if err := b.run("hello", false); err == nil || len(s.bodies) != 1 {
+			t.Errorf("%s: %v after %d requests", c.stream, err, len(s.bodies))
 		}
 		if d := b.done(); !d.Failed || !strings.Contains(d.Text, c.want) || strings.Contains(d.Text, "{") {
 			t.Errorf("%+v, want %q", d, c.want)
 		}
-		server.Close()
-	}
-}
-
-// The last call of a truncated answer keeps its incomplete arguments.
-func TestTruncatedCall(t *testing.T) {
-	for api, stream := range map[string]string{
-		"openai": chat(calls(`{"index":0,"id":"a","function":{"name":"read_file","arguments":""}}`), `{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`, done),
-		"anthropic": messages(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{}}}`,
-			`{"type":"message_delta","delta":{"stop_reason":"max_tokens"},"usage":{"output_tokens":5}}`),
-	} {
-		a, err := ask(t, api, stream)
-		if err != nil || a.Stop != react.StopLength || len(a.Calls) != 1 || a.Calls[0].Args == "{}" {
-			t.Errorf("%s: %+v, %v", api, a, err)
-		}
-	}
-}
-
-// Servers other than Anthropic's may send a call's whole input at its beginning.
-func TestWholeCallInput(t *testing.T) {
-	a, err := ask(t, "anthropic", messages(
-		`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}}}`,
-		`{"type":"content_block_stop","index":0}`,
-		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"list","input":{}}}`,
-		`{"type":"content_block_stop","index":1}`,
-		`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`))
-	if err != nil || len(a.Calls) != 2 || a.Calls[0].Args != `{"path":"x"}` || a.Calls[1].Args != `{}` {
-		t.Errorf("%+v, %v", a, err)
 	}
 }

@@ -1,8 +1,6 @@
 package react
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -34,19 +32,21 @@ func NewChat(url, key string, stall time.Duration) *Chat {
 
 // Answer implements Model.
 func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer, error) {
-	res, err := c.post(ctx, q)
+	header := c.header()
+	header.Set("Accept", "text/event-stream")
+	res, err := c.http.post(ctx, c.url+"/chat/completions", chatBody(q, c.from(q)), q.Shape, header)
 	if whole := wholeAnswer(err); whole != nil {
 		return c.readWhole(whole, q, say)
 	}
 	if err != nil {
-		return Answer{}, c.fault(ctx, err)
+		return Answer{}, c.http.fault(ctx, err)
 	}
 	defer res.Body.Close()
-	events := chatEvents{bufio.NewReaderSize(res.Body, 64<<10)}
+	events := newEventReader(res.Body, maxBody+1) // the body has a limit of its own
 	d := deltas{from: c.from(q)}
 	for {
 		var data []byte
-		if data, err = events.next(); err != nil {
+		if data, err = events.nextData(); err != nil {
 			break
 		}
 		chunk, unread := readChunk(data)
@@ -79,29 +79,19 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 	case errors.Is(err, io.EOF):
 		return a, errBrokenOff
 	default:
-		return a, c.fault(ctx, err)
+		return a, c.http.fault(ctx, err)
 	}
 }
 
 // from returns the address and model that kept members go back to.
 func (c *Chat) from(q Question) string { return c.url + " " + q.Model }
 
-// post sends the question and returns the response with the stream.
-func (c *Chat) post(ctx context.Context, q Question) (*http.Response, error) {
-	body, err := q.Shape.apply(chatBody(q, c.from(q)))
-	if err != nil {
-		return nil, err
+// header returns the header that each request has.
+func (c *Chat) header() http.Header {
+	if c.http.key == "" {
+		return http.Header{}
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/chat/completions", bytes.NewReader(body))
-	if err != nil {
-		return nil, c.http.redactError(err)
-	}
-	r.Header = http.Header{"User-Agent": {"agentStateLoop"}, "Content-Type": {"application/json"}, "Accept": {"text/event-stream"}}
-	if c.http.key != "" {
-		r.Header.Set("Authorization", "Bearer "+c.http.key)
-	}
-	q.Shape.addHeaders(r.Header)
-	return c.http.Do(r)
+	return http.Header{"Authorization": {"Bearer " + c.http.key}}
 }
 
 // readWhole reads the answer of a server that does not stream.
@@ -122,17 +112,6 @@ func (c *Chat) readWhole(data []byte, q Question, say func(string)) (Answer, err
 		return d.finish(), c.http.notStream(data)
 	}
 	return d.finish(), nil
-}
-
-// fault converts an error of the client to one of ours.
-func (c *Chat) fault(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	if f, ok := errors.AsType[*Fault](err); ok {
-		return f
-	}
-	return c.http.redactError(err)
 }
 
 // chatBody returns q as a request of the API. from is the address and model whose kept members
@@ -246,11 +225,7 @@ func (d *deltas) isEmpty() bool {
 
 func (d *deltas) take(chunk chatChunk, say func(string)) {
 	d.answer.Model = cmp.Or(chunk.model, d.answer.Model)
-	for _, what := range chunk.unread {
-		if len(d.answer.Unread) < maxUnread {
-			d.answer.Unread = append(d.answer.Unread, what)
-		}
-	}
+	d.answer.addUnread(chunk.unread)
 	if u := chunk.usage; u != nil {
 		d.answer.Usage = turn.Usage{Input: u.input - u.cached, Output: u.output, CacheRead: u.cached}
 		d.answer.CostUSD = u.cost

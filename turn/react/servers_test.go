@@ -154,8 +154,8 @@ func TestServers(t *testing.T) {
 				`{"type":"content_block_stop","index":1}`, `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, `{"type":"message_stop"}`),
 			parallel: messages(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"toolu_1","name":"read_file","input":{"path":"x"}}}`, `{"type":"content_block_stop","index":0}`,
 				`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_2","name":"list","input":{"path":"y"}}}`, `{"type":"message_delta","delta":{"stop_reason":"tool_use"}}`, `{"type":"message_stop"}`)},
-		{server: "a Messages API without reasons and numbers", api: "anthropic",
-			text:     messages(`{"type":"message_start","message":{"usage":{"input_tokens":"many"}}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}`, `{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":null}}`, `{"type":"message_stop"}`),
+		{server: "a Messages API without reasons, and with numbers at the end", api: "anthropic", paid: 4, cached: 1,
+			text:     messages(`{"type":"message_start","message":{"usage":{"input_tokens":"many"}}}`, `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"hi"}}`, `{"type":"content_block_stop","index":0}`, `{"type":"message_delta","delta":{"stop_reason":null},"usage":{"input_tokens":4,"cache_read_input_tokens":1}}`, `{"type":"message_stop"}`),
 			tool:     messages(`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"read_file","input":"{\"path\":\"x\"}"}}`, `{"type":"content_block_stop","index":0}`, `{"type":"message_stop"}`),
 			parallel: `{"type":"message","content":[{"type":"tool_use","id":"a","name":"read_file","input":{"path":"x"}},{"type":"tool_use","id":"b","name":"list","input":{"path":"y"}}],"stop_reason":"tool_use","usage":{"input_tokens":1}}`},
 	} {

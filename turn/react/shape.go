@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"agentstateloop/turn"
 )
 
 // Shape is how the requests to one model differ from the usual ones: by settings of the user,
@@ -92,7 +94,7 @@ func (s Shape) lesson(f *Fault, q Question) (l Lesson, what string, ok bool) {
 	}
 	words := strings.ToLower(f.Type + " " + f.Text + " " + f.Param)
 	for from, to := range map[string]string{memberMaxTokens: memberMaxCompletion, memberMaxCompletion: memberMaxTokens} {
-		sent := from == memberMaxTokens != q.thinks() // under its own name
+		sent := from == memberMaxTokens != turn.Thinks(q.Model) // under its own name
 		if sent && containsMember(words, from) && len(s.Rename) == 0 && !s.omits(from) {
 			return Lesson{Rename: map[string]string{from: to}}, "retrying with " + to + " instead of " + from, true
 		}
