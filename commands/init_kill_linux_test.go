@@ -117,14 +117,14 @@ func wantWhole(t *testing.T, dir, at, signal string) {
 	case confErr == nil && !bytes.HasSuffix(text, []byte("\n")):
 		t.Errorf("%s: the configuration is torn", at)
 	case confErr != nil && signal == "INT":
-		if left := leftIn(t, dir); len(left) > 0 {
+		if left := filesLeftByInit(t, dir); len(left) > 0 {
 			t.Errorf("%s: it left %q", at, left)
 		}
 	}
 }
 
-// leftIn returns what is in dir besides the crontab program of the test.
-func leftIn(t *testing.T, dir string) []string {
+// filesLeftByInit returns the files in dir besides the crontab program of the test.
+func filesLeftByInit(t *testing.T, dir string) []string {
 	t.Helper()
 	var left []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -172,36 +172,34 @@ func TestCtrlCAtInit(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			stop := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-			defer stop.Stop()
 			screen := bufio.NewReader(person)
-			var seen strings.Builder
-			until := func(text string) {
-				for !strings.HasSuffix(seen.String(), text) {
-					b, err := screen.ReadByte()
-					if err != nil {
-						t.Fatalf("instead of %q: %q, %v", text, seen.String(), err)
-					}
-					seen.WriteByte(b)
+			waitFor := func(text string) {
+				t.Helper()
+				// The screen has an end when all processes have closed the terminal.
+				printed, err := readUntil(screen, text, func() { cmd.Process.Kill(); tty.Close() })
+				if err != nil {
+					t.Fatalf("%v; the terminal shows\n%s", err, printed)
 				}
 			}
 			for pair := range slices.Chunk(c.answers, 2) {
-				until(pair[0])
+				waitFor(pair[0])
 				io.WriteString(person, pair[1]+"\n")
 			}
-			until(c.at)
+			waitFor(c.at)
 			if c.hidden {
 				waitForEcho(t, tty, false)
 			}
 			began := time.Now()
 			io.WriteString(person, "\x03")
-			go io.Copy(&seen, screen)
+			go io.Copy(io.Discard, screen)
+			stop := time.AfterFunc(dialogueTimeout, func() { cmd.Process.Kill() })
+			defer stop.Stop()
 			err := cmd.Wait()
 			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitError || time.Since(began) > 5*time.Second {
 				t.Errorf("init ended with %v after %v", err, time.Since(began))
 			}
 			waitForEcho(t, tty, true)
-			if left := leftIn(t, dir); len(left) > 0 {
+			if left := filesLeftByInit(t, dir); len(left) > 0 {
 				t.Errorf("it left %q", left)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -188,6 +189,39 @@ func countTaskLines(t *testing.T, st *store.Store) map[string]int {
 		}
 	}
 	return count
+}
+
+// writeFiles writes files that only we can read, by their names in dir, and their folders.
+func writeFiles(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for file, text := range files {
+		writeFile(t, filepath.Join(dir, file), text)
+	}
+}
+
+// writeFile writes a file that only we can read, and its folder, and returns its path.
+func writeFile(t testing.TB, path, text string) string {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// writeScript writes a program for the shell.
+func writeScript(t testing.TB, path, script string) {
+	t.Helper()
+	err := os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = testkit.WriteProgram(path, "#!/bin/sh\n"+script+"\n")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // readFile returns the content of a file as a string.
