@@ -145,7 +145,7 @@ func filesLeftByInit(t *testing.T, dir string) []string {
 func TestCtrlCAtInit(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	hangs, _ := silent(t)
+	hangs, _ := startSilentServer(t)
 	closed := mailtest.StartNobody(t)
 	for name, c := range map[string]struct {
 		flags   []string

@@ -22,7 +22,6 @@ import (
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/turn/box"
 )
 
 // openTerminal returns both ends of a pseudo-terminal.
@@ -230,12 +229,7 @@ func TestInitOffersSandbox(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Bubblewrap(t.Context(), self); err != nil {
-		if os.Getenv(requireReal) != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needSandbox(t, self)
 	printed := []string{"--print", "--no-network", "--preset", "none", "--schedule", "none", "--handle", "goulard3120"}
 	const works = "[ \"$1\" = --version ] && echo 2.1.0 && echo x >\"$HOME/settings\""
 	type exchange struct{ text, question, answer string }

@@ -33,7 +33,7 @@ func startMailHosts(t *testing.T) mailHosts {
 	h.smtp = mailtest.StartMemory(t, mailtest.Options{Username: h.imap.Username, Password: h.imap.Password})
 	h.bundle = writeFile(t, filepath.Join(t.TempDir(), "ca.pem"), readFile(t, h.imap.CAFile)+readFile(t, h.smtp.CAFile))
 	h.closed = mailtest.StartNobody(t)
-	h.silent, _ = silent(t)
+	h.silent, _ = startSilentServer(t)
 	return h
 }
 

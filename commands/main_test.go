@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	}
 	syscall.Umask(0o022)           // doctor warns of files that others can write to
 	flag.Set("test.parallel", "4") // most of these tests wait for processes; the command line may say another number
-	testscript.Main(tests{m}, map[string]func(){name: func() { os.Exit(runForScript()) }})
+	testscript.Main(testRun{m}, map[string]func(){name: func() { os.Exit(runForScript()) }})
 }
 
 // runForScript is main's run, with the home of the script instead of the user's.

@@ -20,7 +20,7 @@ type engineKey struct{}
 //	alpha/agent.toml, beta/agent.toml  goulard3120 and dorlange3120, with mail, who know each other's keys
 //	alpha/agent.sh, beta/agent.sh      their turns
 //	alpha/secret, beta/secret          their passwords
-//	engine stop, engine start          what becomes of the server
+//	engine stop, engine start          stops and starts the server
 //	$URL                               its url
 //	nats-server                        is in the PATH
 func TestStoriesOverNATS(t *testing.T) {
@@ -56,12 +56,9 @@ func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) er
 	env.Values[engineKey{}] = e
 	env.Setenv("URL", e.URL())
 	env.Setenv("PATH", bin+":"+env.Getenv("PATH"))
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(env.WorkDir, name))
-		if err != nil {
-			env.T().Fatal(err)
-		}
-		return string(text)
+	base, err := os.ReadFile(filepath.Join(env.WorkDir, "mail.toml"))
+	if err != nil {
+		return err
 	}
 	files := map[string]string{}
 	for host, handle := range map[string]string{"alpha": "goulard3120", "beta": "dorlange3120"} {
@@ -69,11 +66,11 @@ func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) er
 		if handle == peer {
 			peer = "goulard3120"
 		}
-		config := regexp.MustCompile(`(?s)\[mesh\].*`).ReplaceAllString(read("mail.toml"), "")
+		config := regexp.MustCompile(`(?s)\[mesh\].*`).ReplaceAllString(string(base), "")
 		config = strings.NewReplacer("goulard3120", handle, "./reply.sh", "./agent.sh", `"./crontab"`, `"../crontab"`, `"ca.pem"`, `"../ca.pem"`, "mesh = \"open\"\n", "").Replace(config)
 		files[host+"/agent.toml"] = config + fmt.Sprintf("[mesh]\nurl = %q\nkey_file = \"key\"\npeers = [%q]\nkeymaster = %[2]q\n[mesh.keys]\n%[2]s = %[3]q\n",
 			e.URL(), peer, e.Users[peer].Public)
-		files[host+"/key"], files[host+"/secret"] = e.Users[handle].Seed+"\n", read("secret")
+		files[host+"/key"], files[host+"/secret"] = e.Users[handle].Seed+"\n", env.Values[worldKey{}].(*world).mail.Password+"\n"
 		if err := os.MkdirAll(filepath.Join(env.WorkDir, host), 0o700); err != nil {
 			return err
 		}

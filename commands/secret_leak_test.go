@@ -84,7 +84,7 @@ func newLeakStory(t *testing.T) *leakStory {
 	}
 	monitor := newMonitor() // it repeats the path that was asked
 	t.Cleanup(monitor.Close)
-	monitor.answers(http.StatusInternalServerError)
+	monitor.setCode(http.StatusInternalServerError)
 	l.write("secrets/beat", monitor.URL+"/push/"+l.secret["beat"]+"\n")
 	refusal := func(words ...string) string { return "you said " + strings.Join(words, " ") }
 	l.mail = mailtest.StartMemory(t, mailtest.Options{

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -20,12 +19,9 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // soakVariable names the environment variable that turns on the long tests. Its
@@ -93,7 +89,7 @@ func (s *soak) live(long time.Duration, seed uint64) {
 	}
 	wg.Go(func() { s.writeMessages(ctx, rand.New(rand.NewPCG(seed, 10))) })
 	wg.Go(func() { s.killAtRandom(ctx, rand.New(rand.NewPCG(seed, 11))) })
-	wg.Go(func() { s.faults.damage(ctx, s.store.Dir) })
+	wg.Go(func() { s.faults.damage(ctx, s.store().Dir) })
 	wg.Wait()
 	s.waitForRest()
 	s.check()
@@ -111,7 +107,6 @@ type soak struct {
 	pause   time.Duration     // between two messages, at most
 	sink    *mailtest.Servers // receives the mail that the agent sends
 	mesh    *mesh.Server
-	store   *store.Store
 
 	mu               sync.Mutex
 	mails, posts     []string // Message-IDs of mails and ids of mesh messages
@@ -134,33 +129,20 @@ func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
 	web := httptest.NewServer(s.mesh)
 	t.Cleanup(web.Close)
 	s.program = buildProgram(t, s.dir)
-	s.store = &store.Store{Dir: filepath.Join(s.dir, "state"), Agent: "goulard3120"}
 	var peers []string
 	for n := range 20 {
 		peers = append(peers, strconv.Quote(peerHandle(n)))
 	}
 	unruly := mailtest.StartUnruly(t, mailbox.addr, f.meddle)
 	config := fmt.Sprintf(soakConfig, unruly, mailbox.username, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
-	for file, text := range map[string]string{"agent.toml": config, "secret": mailbox.password, "sent": s.sink.Password} {
-		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := testkit.WriteProgram(filepath.Join(s.dir, "slow.sh"), slowScript); err != nil {
-		t.Fatal(err)
-	}
-	if out, code, _ := s.run(t.Context(), "poll"); code != 0 { // the baseline
-		t.Fatalf("first poll: %d %s", code, out)
-	}
+	writeFiles(t, s.dir, map[string]string{"agent.toml": config, "secret": mailbox.password, "sent": s.sink.Password})
+	writeScript(t, filepath.Join(s.dir, "slow.sh"), slowScript)
+	s.poll(t) // the baseline
 	f.on.Store(true)
 	return s
 }
 
-const soakConfig = `[agent]
-handle = "goulard3120"
-operator = ["operator@example.com"]
-state_dir = "state"
-[timing]
+const soakConfig = agentSection + `[timing]
 cooldown = "1s"
 [mail]
 address = "goulard@example.org"
@@ -223,7 +205,7 @@ func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 
 // inboxLength returns the number of messages that wait.
 func (s *soak) inboxLength() int {
-	st, err := s.store.Read()
+	st, err := s.store().Read()
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -330,7 +312,7 @@ func (s *soak) waitForRest() {
 	s.runCommand(ctx, "resume")
 	for rested := false; ctx.Err() == nil; { // twice, because a poll that ran turns may have left mail on the server
 		_, done := s.runCommand(ctx, "poll", "--quiet")
-		st, err := s.store.Read()
+		st, err := s.store().Read()
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -382,7 +364,7 @@ func (s *soak) check() {
 
 // tellHistory logs what the agent did, which a seed alone does not bring back.
 func (s *soak) tellHistory() {
-	files, err := filepath.Glob(filepath.Join(s.store.Dir, "history-*.jsonl"))
+	files, err := filepath.Glob(filepath.Join(s.store().Dir, "history-*.jsonl"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -409,7 +391,7 @@ func (s *soak) mentioned(text string) bool {
 // reports a recovery: a kill must not damage the state.
 func (s *soak) history() (keys map[string]int, nudges, lost map[string]bool, undeliverable map[string]int) {
 	keys, nudges, lost, undeliverable = map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
-	for l, err := range s.store.History() {
+	for l, err := range s.store().History() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -437,17 +419,7 @@ func (s *soak) history() (keys map[string]int, nudges, lost map[string]bool, und
 // checkReplies checks that each mail of the operator has one answer, in any number
 // of equal copies, and that no other mail has one. So many answers may be missing.
 func (s *soak) checkReplies(missing int) {
-	answers := map[string][]byte{}
-	for _, m := range s.sink.Sent() {
-		h := message.ParseHeader(m.Raw)
-		if !strings.HasPrefix(h.MessageID, "<reply.") {
-			continue
-		}
-		if before, ok := answers[h.InReplyTo]; ok && !bytes.Equal(before, m.Raw) {
-			s.t.Errorf("two different answers to %s:\n%s\n---\n%s", h.InReplyTo, before, m.Raw)
-		}
-		answers[h.InReplyTo] = m.Raw
-	}
+	answers := sentReplies(s.t, s.sink)
 	for _, id := range s.mails {
 		if answers[id] == nil {
 			if missing--; missing < 0 {
