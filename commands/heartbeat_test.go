@@ -57,10 +57,7 @@ func (m *monitor) takeRequests() []string {
 }
 
 // scriptMonitor: monitor CODE
-func scriptMonitor(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: monitor CODE")
-	}
+func scriptMonitor(ts *testscript.TestScript, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	w := worldOf(ts)
@@ -72,12 +69,9 @@ func scriptMonitor(ts *testscript.TestScript, neg bool, args []string) {
 	w.monitor.setCode(code)
 }
 
-// scriptBeats: [!] beats PATTERN
-func scriptBeats(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: [!] beats PATTERN")
-	}
-	expect(ts, neg, args[0], strings.Join(worldOf(ts).monitor.takeRequests(), "\n"))
+// scriptHeartbeats: [!] heartbeats PATTERN
+func scriptHeartbeats(ts *testscript.TestScript) string {
+	return strings.Join(worldOf(ts).monitor.takeRequests(), "\n")
 }
 
 // TestKilledHeartbeat kills a poll while its monitor hangs. The work of that poll is done, and the

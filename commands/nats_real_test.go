@@ -40,9 +40,7 @@ func TestStoriesOverNATS(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},
 				Setup: func(env *testscript.Env) error { return setUpNATS(env, e, printed, bin) },
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"engine": scriptEngine, "mail": scriptMail, "sent": scriptSent, "settle": scriptSettle, "exits": scriptExits,
-				},
+				Cmds:  scriptCommands(),
 			})
 		})
 	}
@@ -84,12 +82,12 @@ func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) er
 }
 
 // scriptEngine: engine stop, engine start
-func scriptEngine(ts *testscript.TestScript, neg bool, args []string) {
+func scriptEngine(ts *testscript.TestScript, args []string) {
 	server := ts.Value(engineKey{}).(*fleettest.Engine).Servers[0]
-	switch {
-	case !neg && len(args) == 1 && args[0] == "stop":
+	switch args[0] {
+	case "stop":
 		server.Kill()
-	case !neg && len(args) == 1 && args[0] == "start":
+	case "start":
 		server.Start()
 	default:
 		ts.Fatalf("usage: engine stop, or engine start")

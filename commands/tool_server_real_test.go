@@ -40,7 +40,7 @@ func TestRealToolServers(t *testing.T) {
 			return os.WriteFile(filepath.Join(env.WorkDir, "far.token"), []byte(farToken+"\n"), 0o600)
 		},
 		RequireUniqueNames: true,
-		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"model": scriptModel, "asked": scriptAsked},
+		Cmds:               scriptCommands(),
 	})
 }
 
