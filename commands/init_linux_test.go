@@ -3,7 +3,6 @@ package commands
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/account"
@@ -82,7 +80,6 @@ type initDialogue struct {
 	abort      func()        // ends the reads of output
 	printed    bytes.Buffer  // what init prints to standard output; to be read when it is done
 	transcript bytes.Buffer  // questions and answers so far
-	cancel     context.CancelFunc
 	done       chan int // the exit code
 }
 
@@ -113,11 +110,8 @@ func startInitAs(t *testing.T, dir, self string, flags ...string) *initDialogue 
 	p.loader.Environ = []string{"PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
 	p.loader.Account = func() (account.Account, error) { return account.Account{Home: dir, Known: true}, nil }
 	p.loader.Executable = func() (string, error) { return self, nil }
-	ctx, cancel := context.WithCancel(t.Context())
-	d.cancel = cancel
-	t.Cleanup(cancel)
 	go func() {
-		d.done <- p.run(ctx, args)
+		d.done <- p.run(t.Context(), args)
 		write.Close()
 	}()
 	return d
@@ -172,21 +166,13 @@ func (d *initDialogue) waitForExit(code int) string {
 	return string(rest)
 }
 
-// startInitForGmail starts init for an agent with a mailbox at Gmail, and answers its questions
-// but the last, which asks for the password.
-func startInitForGmail(t *testing.T) *initDialogue {
-	t.Helper()
+// TestInitHidesPassword checks that the terminal does not show the password while
+// it is typed, and that only the password file has it.
+func TestInitHidesPassword(t *testing.T) {
 	d := startInit(t, t.TempDir(), "--preset", "gmail", "--runner", "none", "--no-network")
 	d.answer("the one you write from", "operator@example.com")
 	d.answer("the agent's own email address", "goulard3120@gmail.com")
 	d.answer("[goulard3120]", "")
-	return d
-}
-
-// TestInitHidesPassword checks that the terminal does not show the password while
-// it is typed, and that only the password file has it.
-func TestInitHidesPassword(t *testing.T) {
-	d := startInitForGmail(t)
 	d.answer(passwordNote, "hunter2-and-more")
 	d.waitForExit(exitDone)
 	shown := make([]byte, 4096)
@@ -199,26 +185,6 @@ func TestInitHidesPassword(t *testing.T) {
 	}
 	if strings.Contains(readFile(t, d.config()), "hunter2") {
 		t.Error("the password is in agent.toml")
-	}
-}
-
-// TestInitInterrupted checks that an interrupted init restores the terminal and
-// writes no file.
-func TestInitInterrupted(t *testing.T) {
-	d := startInitForGmail(t)
-	before, err := term.GetState(int(d.tty.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.waitFor(passwordNote + ": ")
-	waitForEcho(t, d.tty, false)
-	d.cancel()
-	d.waitForExit(exitError)
-	if after, err := term.GetState(int(d.tty.Fd())); err != nil || *after != *before {
-		t.Errorf("the terminal is in state %+v, %v; want %+v", after, err, before)
-	}
-	if left := filesLeftByInit(t, d.dir); len(left) > 0 {
-		t.Errorf("it left %q", left)
 	}
 }
 

@@ -10,44 +10,7 @@ import (
 	"testing"
 
 	"agentstateloop/cycle"
-	"agentstateloop/state"
 )
-
-// TestListenTakesNudges nudges the agent through the webhook. A second listener exits with
-// 75. The first one exits with 0 when its context ends.
-func TestListenTakesNudges(t *testing.T) {
-	dir := t.TempDir()
-	writeFiles(t, dir, map[string]string{"agent.toml": agentSection + "[turn]\nrunner = \"none\"\n" + noSchedule, "hook": "open sesame\n"})
-	config := filepath.Join(dir, "agent.toml")
-	listener := startProgram(t, "listen", config, "--token-file", filepath.Join(dir, "hook"))
-	first, url, ok := strings.Cut(listener.firstLine, " at ")
-	if !ok || first != "listening for 1 agent" {
-		listener.stop()
-		t.Fatalf("printed %q, ended with %d: %s", listener.firstLine, <-listener.code, listener.stderr)
-	}
-
-	second := startProgram(t, "listen", config)
-	if code := <-second.code; code != exitBusy || !strings.Contains(second.stderr.String(), "another listener is already running") {
-		t.Errorf("a second listener: exit %d, %s", code, second.stderr)
-	}
-	if !postNudge(url, "test") {
-		t.Error("the webhook did not accept the nudge")
-	}
-	listener.end(t)
-
-	st := installedAgent{dir: dir}.store()
-	nudges, err := st.Nudges()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := st.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Phase != state.PREP && len(nudges) == 0 {
-		t.Error("the nudge was not polled, and is not in nudges/")
-	}
-}
 
 // TestRosterReload checks the agents of a folder, and of one file, after their configurations have
 // changed.
