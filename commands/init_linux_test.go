@@ -80,7 +80,7 @@ type initDialogue struct {
 	abort      func()        // ends the reads of output
 	printed    bytes.Buffer  // what init prints to standard output; to be read when it is done
 	transcript bytes.Buffer  // questions and answers so far
-	done       chan int // the exit code
+	done       chan int      // the exit code
 }
 
 // startInit starts init with flags. The folder bin in dir is in its PATH. If dir has no

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestAnswersReadBack: whatever was answered, its text reads back as it was.
+// TestAnswersReadBack checks that the configuration of init has the values of the answers.
 func TestAnswersReadBack(t *testing.T) {
 	const home = "/home/me"
 	p := parts{

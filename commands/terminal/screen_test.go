@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestScreen checks what a screen writes: each text in one write, from the first line
-// on, with nothing left of the one before, and nothing that scrolls.
-func TestScreen(t *testing.T) {
+// TestScreenWritesOnce checks that a screen shows each text in one write, from the first line
+// on, erases the text before it, and does not scroll.
+func TestScreenWritesOnce(t *testing.T) {
 	var writes []string
 	columns, rows := 20, 4
 	o := &Output{Stdout: writerFunc(func(p []byte) { writes = append(writes, string(p)) }), Columns: func() int { return columns }, Rows: func() int { return rows }}
@@ -47,8 +47,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestNoScreen checks that only a terminal that can move its cursor has a screen.
-func TestNoScreen(t *testing.T) {
+// TestScreenNeedsTerminal checks that only a terminal that can move its cursor has a screen.
+func TestScreenNeedsTerminal(t *testing.T) {
 	at := func(n int) func() int { return func() int { return n } }
 	for _, c := range []struct {
 		kind          string
