@@ -19,8 +19,7 @@ import (
 	"agentstateloop/state"
 )
 
-// handoverSteps are the calls by which a file goes to another agent, and another one comes
-// back, in their order.
+// handoverSteps are the calls that send a file to another agent and another one back, in their order.
 var handoverSteps = []string{
 	"PUT /blob/", "POST /message", "GET /blob/", "DELETE /mailbox/beta/",
 	"PUT /blob/", "POST /message", "GET /blob/", "DELETE /mailbox/alpha/",
@@ -36,7 +35,7 @@ func TestKilledFileHandover(t *testing.T) {
 	}
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	// There and back, each call meets both.
+	// Each call has both cases, on the way there and back.
 	after := []bool{false, true, false, true, true, false, true, false}
 	for step, call := range handoverSteps {
 		if step%part(1, 2) != 0 {
@@ -49,7 +48,7 @@ func TestKilledFileHandover(t *testing.T) {
 	}
 }
 
-// killPoint is a proxy before a mesh. It calls kill once, at one of the steps, and then
+// killPoint is a proxy of a mesh. It calls kill once, at one of the steps, and then
 // closes the connection without an answer.
 type killPoint struct {
 	mesh  *httputil.ReverseProxy
@@ -57,10 +56,10 @@ type killPoint struct {
 	kill  func()
 
 	mu   sync.Mutex
-	left []string // steps that are to pass first, and the one to kill at
+	left []string // the steps before the kill, and the one of the kill
 }
 
-// due reports whether a call is the one to kill at.
+// due reports whether a call is the one of the kill.
 func (k *killPoint) due(r *http.Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

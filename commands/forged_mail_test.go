@@ -183,7 +183,7 @@ func TestForgedMailEndToEnd(t *testing.T) {
 type attackedAgent struct {
 	installedAgent
 	t                                *testing.T
-	servers                          *mailtest.Servers // receive what the agent sends
+	servers                          *mailtest.Servers // receive the mail of the agent
 	dns                              *mailtest.DNS
 	mx                               *mailtest.MX
 	genuine, stranger                *mailtest.Signer

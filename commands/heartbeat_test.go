@@ -75,7 +75,7 @@ func scriptHeartbeats(ts *testscript.TestScript) string {
 }
 
 // TestKilledHeartbeat kills a poll while its monitor hangs. The work of that poll is done, and the
-// next one repeats nothing.
+// next poll does not repeat it.
 func TestKilledHeartbeat(t *testing.T) {
 	t.Parallel()
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})

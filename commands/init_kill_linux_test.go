@@ -213,19 +213,19 @@ func TestCtrlCAtInit(t *testing.T) {
 	}
 }
 
-// waitForEcho waits until the terminal shows what is typed, or hides it.
-func waitForEcho(t *testing.T, tty *os.File, shown bool) {
+// waitForEcho waits until the terminal echoes the keyboard, or does not.
+func waitForEcho(t *testing.T, tty *os.File, echoes bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // a terminal does not report such a change
 		attributes, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (attributes.Lflag&unix.ECHO != 0) == shown {
+		if (attributes.Lflag&unix.ECHO != 0) == echoes {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the terminal echoes: %v", !shown)
+			t.Fatalf("the terminal echoes: %v", !echoes)
 		}
 	}
 }

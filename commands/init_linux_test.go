@@ -54,8 +54,8 @@ const dialogueTimeout = 30 * time.Second
 
 var errDialogueTimeout = fmt.Errorf("nothing more came within %v", dialogueTimeout)
 
-// readUntil reads what a program prints, up to the end of text. If that does not come in time,
-// it calls abort, which must end the reads, and returns an error and what the program has printed.
+// readUntil reads the output of a program up to the end of text. If that does not come in time, it
+// calls abort, which must end the reads, and returns the output and an error.
 func readUntil(r *bufio.Reader, text string, abort func()) (printed string, err error) {
 	watchdog := time.AfterFunc(dialogueTimeout, abort)
 	defer watchdog.Stop()
@@ -76,9 +76,9 @@ type initDialogue struct {
 	dir        string
 	person     *os.File      // the person's end: the keyboard and the screen
 	tty        *os.File      // the end of init
-	output     *bufio.Reader // of what init prints to standard error
+	output     *bufio.Reader // standard error of init
 	abort      func()        // ends the reads of output
-	printed    bytes.Buffer  // what init prints to standard output; to be read when it is done
+	printed    bytes.Buffer  // standard output of init; to be read when it is done
 	transcript bytes.Buffer  // questions and answers so far
 	done       chan int      // the exit code
 }
@@ -241,14 +241,14 @@ func TestInitOffersSandbox(t *testing.T) {
 		})
 	}
 
-	// On a machine without sandboxes, init asks nothing.
+	// On a machine without sandboxes, init does not ask.
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "self")
 	writeScript(t, broken, "exit 1")
 	startInitAs(t, dir, broken, append(printed, "--command", "/bin/cat")...).wantSandbox(false)
 }
 
-// wantSandbox checks that init asks nothing more, and whether it prints a sandbox.
+// wantSandbox checks that init has no more questions, and whether it prints a sandbox.
 func (d *initDialogue) wantSandbox(want bool) {
 	d.t.Helper()
 	if rest := strings.TrimSpace(d.waitForExit(exitDone)); rest != "" {
@@ -259,8 +259,8 @@ func (d *initDialogue) wantSandbox(want bool) {
 	}
 }
 
-// TestInitTestsNATSMesh asks again for the URL and the key of a mesh over NATS,
-// whose servers know another key.
+// TestInitTestsNATSMesh checks that init asks again for the URL and the key of a mesh over NATS
+// until the servers accept them.
 func TestInitTestsNATSMesh(t *testing.T) {
 	t.Parallel()
 	engine := fleettest.Start(t, "agent")
@@ -292,8 +292,7 @@ func TestInitTestsNATSMesh(t *testing.T) {
 	}
 }
 
-// TestInitCreatesKey checks that a key that is made at a terminal is not tried, and is
-// written with the configuration.
+// TestInitCreatesKey checks that init writes a new key with the configuration, without trying it.
 func TestInitCreatesKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

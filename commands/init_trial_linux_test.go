@@ -24,7 +24,7 @@ type mailHosts struct {
 	imap           *mailtest.Dovecot
 	smtp           *mailtest.Servers
 	bundle         string // the CAs of both
-	closed, silent string // a port without a listener, and a server that says nothing
+	closed, silent string // a port without a listener, and a server without answers
 }
 
 func startMailHosts(t *testing.T) mailHosts {
@@ -37,8 +37,8 @@ func startMailHosts(t *testing.T) mailHosts {
 	return h
 }
 
-// TestInitTestsEachAnswer types wrong hosts, ports, names and passwords at init, which
-// tries each and asks again. In the end the agent works.
+// TestInitTestsEachAnswer types wrong hosts, ports, names and passwords. Init tries each of them and
+// asks again. In the end the agent works.
 func TestInitTestsEachAnswer(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInit(t, t.TempDir(), "--runner", "none", "--ca-file", h.bundle)
@@ -102,8 +102,8 @@ func TestInitTestsEachAnswer(t *testing.T) {
 	}
 }
 
-// TestInitKeepsFailingSettings keeps servers that are not known to work: one whose
-// certificate nobody vouches for, one that hangs, and no mesh.
+// TestInitKeepsFailingSettings checks that init writes servers that do not work if the person wants
+// them: one with an untrusted certificate, one that refuses connections, and no mesh.
 func TestInitKeepsFailingSettings(t *testing.T) {
 	h := startMailHosts(t)
 	d := startInit(t, t.TempDir(), "--runner", "none", "--operator", "operator@example.com", "--address", "agent@example.org",
@@ -120,11 +120,11 @@ func TestInitKeepsFailingSettings(t *testing.T) {
 	d.answer(useAnyway, "y")
 	d.waitForExit(exitDone)
 	if text := readFile(t, d.config()); !strings.Contains(text, h.imap.IMAPTLS) || strings.Count(text, h.closed) != 2 {
-		t.Errorf("it is not kept:\n%s", text)
+		t.Errorf("the servers are not in\n%s", text)
 	}
 }
 
-// TestInitTestsMesh asks again for the token and the URL of a mesh.
+// TestInitTestsMesh checks that init asks again for the token of a mesh that refuses it.
 func TestInitTestsMesh(t *testing.T) {
 	server := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: map[string]string{"agent": "right-token-0123"}}))
 	defer server.Close()
@@ -140,7 +140,7 @@ func TestInitTestsMesh(t *testing.T) {
 	}
 }
 
-// TestInitFindsProgram names programs that cannot run.
+// TestInitFindsProgram checks that init explains why a program cannot run, and asks again.
 func TestInitFindsProgram(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "plain"), "#!/bin/sh\n")
@@ -167,8 +167,8 @@ func TestInitFindsProgram(t *testing.T) {
 	}
 }
 
-// TestInitReplacesPassword replaces the password of an agent that exists, only once the
-// new one works.
+// TestInitReplacesPassword checks that init replaces the password of an existing agent only if the
+// new one works, or the person wants it.
 func TestInitReplacesPassword(t *testing.T) {
 	h := startMailHosts(t)
 	dir := t.TempDir()
@@ -224,7 +224,7 @@ func TestInitReplacesPassword(t *testing.T) {
 	wantPassword("after a yes", "future-password-0123")
 }
 
-// TestInitPasswordFromStdin takes the new password from standard input.
+// TestInitPasswordFromStdin checks that init reads the new password from standard input.
 func TestInitPasswordFromStdin(t *testing.T) {
 	h := startMailHosts(t)
 	for name, c := range map[string]struct {

@@ -164,7 +164,7 @@ func (i installedAgent) run(ctx context.Context, args ...string) (out string, co
 }
 
 // processes returns the ids of the processes that run the program, detached polls
-// included. Without /proc it returns none.
+// included. Without /proc the list is empty.
 func (i installedAgent) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, link := range links {
@@ -244,8 +244,8 @@ func killAgents(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for _, file := range alive {
-		held, p, err := turn.Probe(filepath.Dir(file))
-		if err == nil && held && p.PID > 1 {
+		locked, p, err := turn.Probe(filepath.Dir(file))
+		if err == nil && locked && p.PID > 1 {
 			syscall.Kill(-p.PID, syscall.SIGKILL)
 		}
 	}

@@ -111,7 +111,7 @@ func newHungAgent(t *testing.T, program, part string) hungAgent {
 	return hungAgent{installedAgent{dir, program}, wait}
 }
 
-// startSilentServer returns the address of a server that says nothing, and a function that waits
+// startSilentServer returns the address of a server that sends no bytes, and a function that waits
 // for its client.
 func startSilentServer(t *testing.T) (addr string, wait func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -19,7 +19,7 @@ const schemaDir = "../docs/json"
 //
 //	x-command  the command; "" for the program itself
 //	x-flags    the flags that make the command print this instead
-//	x-usage    what a user types
+//	x-usage    the command line of a user
 //	x-stream   it is printed once a line, and there may be many
 //	x-tells    the document itself reports a failure, so no error document follows
 type schema struct {

@@ -26,7 +26,7 @@ func TestKilledListeners(t *testing.T) {
 	dir := tempDir(t)
 	a := installedAgent{dir, buildProgram(t, dir)}
 	writeFiles(t, dir, map[string]string{"agent.toml": agentSection + "[turn]\nrunner = \"none\"\n" + noSchedule, "hook": "open sesame\n"})
-	stderr, err := os.Create(filepath.Join(dir, "stderr")) // what the listeners write to stderr
+	stderr, err := os.Create(filepath.Join(dir, "stderr")) // of the listeners
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -127,7 +127,7 @@ func TestUnfetchableMail(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := s.runExpecting(exitSource, "alpha", "poll", "--json"); !strings.Contains(got, "mailbox corrupt") || !strings.Contains(got, "could not fetch mail:") {
-		t.Errorf("the poll says %q", got)
+		t.Errorf("the poll prints %q", got)
 	}
 	var rows []view.InboxRow
 	if err := json.Unmarshal([]byte(s.run("alpha", "inbox", "list", "--json")), &rows); err != nil || len(rows) != 1 || rows[0].Status != "failing" || rows[0].Tries != 1 {
@@ -140,7 +140,7 @@ func TestUnfetchableMail(t *testing.T) {
 	for _, command := range []string{"list", "show " + key, "show f1"} {
 		got := s.run("alpha", append([]string{"inbox"}, strings.Fields(command)...)...)
 		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, next try ") || !strings.Contains(got, "mailbox corrupt") {
-			t.Errorf("inbox %s says:\n%s", command, got)
+			t.Errorf("inbox %s prints\n%s", command, got)
 		}
 	}
 	s.runExpecting(exitError, "alpha", "inbox", "retry", "f1")

@@ -149,9 +149,9 @@ echo done
 	if len(files) != 1 || !bytes.Equal(files[0].Data, a.file) {
 		t.Fatalf("the answer has %d bytes and %d files", len(answer), len(files))
 	}
-	kept, err := filepath.Glob(filepath.Join(a.dir, "state", "turns", "*", "*", "output", "data.zip"))
-	if err != nil || len(kept) != 1 {
-		t.Errorf("the output box has %q, %v", kept, err)
+	output, err := filepath.Glob(filepath.Join(a.dir, "state", "turns", "*", "*", "output", "data.zip"))
+	if err != nil || len(output) != 1 {
+		t.Errorf("the output box has %q, %v", output, err)
 	}
 }
 

@@ -37,7 +37,7 @@ import (
 
 // TestMain makes the test binary be the program itself, for the scripts.
 func TestMain(m *testing.M) {
-	// In a box our binary has another name, by which testscript does not know it.
+	// In a sandbox our binary has another name, which testscript does not know.
 	if code, ok := Become(os.Args, os.Stderr); ok {
 		os.Exit(code)
 	}

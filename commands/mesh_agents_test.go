@@ -241,14 +241,14 @@ func (s *meshAgents) deliverable(handle string, task state.Line) string {
 }
 
 // askingScript returns the script of an agent that asks these others, and answers
-// "told: " and their reports.
+// "answers: " and their reports.
 func askingScript(deadline string, others ...string) string {
 	var b strings.Builder
 	b.WriteString("if [ ! -e asked ]; then : >asked\n")
 	for _, other := range others {
 		fmt.Fprintf(&b, "agentstateloop ask %s 'which commit?' --deadline %s || exit 1\n", other, deadline)
 	}
-	b.WriteString("exit 0\nfi\nrm asked\necho \"told: $(sed -n '/^<report [a-z0-9]*>$/,/^<\\/report [a-z0-9]*>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
+	b.WriteString("exit 0\nfi\nrm asked\necho \"answers: $(sed -n '/^<report [a-z0-9]*>$/,/^<\\/report [a-z0-9]*>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
 	return b.String()
 }
 
@@ -267,7 +267,7 @@ func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	s.run("alpha", "poll")
 
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || tasks[0].Epoch != 2 || s.deliverable("alpha", tasks[0]) != "told: 4c1f" {
+	if len(tasks) != 1 || tasks[0].Epoch != 2 || s.deliverable("alpha", tasks[0]) != "answers: 4c1f" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	answered := s.tasks("beta")
@@ -284,7 +284,7 @@ func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	if n := len(s.edgesByRequest()); n != 1 {
 		t.Errorf("%d questions, want 1", n)
 	}
-	// Each agent records what it saw once.
+	// Each agent records each edge once.
 	for handle, want := range map[string][]string{
 		"alpha": {"enqueue alpha beta", "report beta alpha " + report, "join " + report},
 		"beta":  {"enqueue alpha beta", "report beta alpha " + report},
@@ -311,7 +311,7 @@ func testTwoAnswersResumeTheTurn(t *testing.T, s *meshAgents) {
 	s.run("beta", "poll")
 	s.run("alpha", "poll")
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: from beta from gamma" {
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "answers: from beta from gamma" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	if n := len(s.edgesByRequest()); n != 2 {
@@ -329,7 +329,7 @@ func testQuestionTimesOut(t *testing.T, s *meshAgents) {
 		s.run("alpha", "poll")
 	}
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: timeout" {
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "answers: timeout" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	if got, want := s.edges("alpha"), []string{"enqueue alpha beta", "report beta alpha timeout", "join timeout"}; !slices.Equal(got, want) {
@@ -347,10 +347,10 @@ func testQuestionBackIsAnsweredBusy(t *testing.T, s *meshAgents) {
 		s.run(handle, "poll")
 	}
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: told: busy" {
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "answers: answers: busy" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
-	if tasks := s.tasks("beta"); len(tasks) != 1 || s.deliverable("beta", tasks[0]) != "told: busy" {
+	if tasks := s.tasks("beta"); len(tasks) != 1 || s.deliverable("beta", tasks[0]) != "answers: busy" {
 		t.Errorf("beta's tasks: %+v", tasks)
 	}
 }
@@ -360,11 +360,11 @@ func testTellSupersedesAQuestion(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("10m", "beta"), "beta")
 	s.run("alpha", "tell", "--no-wait", "ask beta")
 	s.run("alpha", "poll")
-	s.setScript("alpha", "echo \"told: $(grep -c superseded prompt)\"\n")
+	s.setScript("alpha", "echo \"count: $(grep -c superseded prompt)\"\n")
 	s.run("alpha", "tell", "--no-wait", "never mind")
 	s.run("alpha", "poll")
 	tasks := s.tasks("alpha")
-	if len(tasks) != 2 || s.deliverable("alpha", tasks[0]) != "told: 1" || s.deliverable("alpha", tasks[1]) != "told: 0" {
+	if len(tasks) != 2 || s.deliverable("alpha", tasks[0]) != "count: 1" || s.deliverable("alpha", tasks[1]) != "count: 0" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	if got := s.edges("alpha"); len(got) != 3 || got[1] != "report beta alpha timeout: superseded" {
@@ -433,9 +433,9 @@ agentstateloop ask beta 'how are the tests?' --field passed:integer='how many' -
 	for _, handle := range []string{"alpha", "beta"} {
 		out := s.run(handle, "history", "--all", "--trace", strings.TrimPrefix(chain, "trace.")[:8])
 		lines[handle] = out
-		for _, what := range []string{"message ", "edge       enqueue from alpha to beta", "turn       running", "task       success", "edge       report success from beta to alpha"} {
-			if !strings.Contains(out, what) {
-				t.Errorf("the chain of %s lacks %q:\n%s", handle, what, out)
+		for _, part := range []string{"message ", "edge       enqueue from alpha to beta", "turn       running", "task       success", "edge       report success from beta to alpha"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("the chain of %s lacks %q:\n%s", handle, part, out)
 			}
 		}
 	}

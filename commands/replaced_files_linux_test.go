@@ -130,7 +130,7 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	config := fmt.Sprintf(agentSection+
 		"[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\ntls = \"none\"\npassword_file = \"secret\"\n"+
-		"[mail.smtp]\nhost = \"127.0.0.1:1\"\ntls = \"none\"\n"+ // nobody listens: the mails wait in the outbox
+		"[mail.smtp]\nhost = \"127.0.0.1:1\"\ntls = \"none\"\n"+ // without a listener: the mails wait in the outbox
 		"[trust]\nrequire = \"from\"\n[turn]\ncommand = [\"/bin/echo\", \"done\"]\n[schedule]\nmode = \"none\"\n", servers.IMAP)
 	state := filepath.Join(w.template, "state")
 	writeFiles(t, w.template, map[string]string{"agent.toml": config, "secret": servers.Password})

@@ -200,7 +200,7 @@ func (l *leakStory) record(title, text string) {
 	l.recorded[fmt.Sprintf("%d: %s", l.n, title)] = text
 }
 
-// runReadOnlyCommands runs the commands that change nothing.
+// runReadOnlyCommands runs the commands that only read.
 func (l *leakStory) runReadOnlyCommands(config string) {
 	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"history", "-n", "0", "--json"}, {"history"}, {"inbox", "list", "--json"}} {
 		l.run(0, append([]string{"--config", config}, args...)...)

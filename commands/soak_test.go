@@ -42,10 +42,10 @@ func soakFor(t *testing.T) time.Duration {
 }
 
 // TestSoak runs an agent with real processes and a real Dovecot, and kills its
-// processes and those of its turns at random. Then it checks that nothing is lost
-// and nothing done twice. Its servers misbehave, and its payload files are damaged
+// processes and those of its turns at random. Then it checks that each message had one turn and
+// one answer. Its servers misbehave, and its payload files are damaged
 // (soak_faults_test.go). The simulator tries the same a thousand times faster; here
-// nothing is simulated. TestShortSoak and TestKilledPolls are the short forms.
+// all is real. TestShortSoak and TestKilledPolls are the short forms.
 func TestSoak(t *testing.T) {
 	long := soakFor(t)
 	if long == 0 {
@@ -57,8 +57,8 @@ func TestSoak(t *testing.T) {
 	newSoak(t, newFaults(seed, 10), soakedMailbox{d.IMAP, d.Username, d.Password, d.Append}).live(long, seed)
 }
 
-// TestShortSoak is TestSoak for some seconds, with an IMAP server in memory. What has
-// failed by then is tried again a minute later.
+// TestShortSoak is TestSoak for some seconds, with an IMAP server in memory. The retries of its
+// failures take another minute.
 func TestShortSoak(t *testing.T) {
 	if os.Getenv(requireReal) == "" {
 		t.Skip("takes more than a minute: set " + requireReal + "=1")
@@ -79,7 +79,7 @@ func TestShortSoak(t *testing.T) {
 	s.live(4*time.Second, seed)
 }
 
-// live does all of it: at random for that long, then until the agent rests.
+// live disturbs the agent at random for a time, waits until it rests, and checks the results.
 func (s *soak) live(long time.Duration, seed uint64) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), long)
 	defer cancel()
@@ -98,7 +98,7 @@ func (s *soak) live(long time.Duration, seed uint64) {
 		s.kills, s.groups, len(s.mails), len(s.posts), len(s.tellKeys), len(s.nudged), s.busy)
 }
 
-// soak is an agent, the servers it uses, and what was put in.
+// soak is an agent, its servers, and the input that it has accepted.
 type soak struct {
 	installedAgent
 	t       *testing.T
@@ -111,7 +111,7 @@ type soak struct {
 	mu               sync.Mutex
 	mails, posts     []string // Message-IDs of mails and ids of mesh messages
 	tellKeys, nudged []string // keys of tells and reasons of nudges that exited with 0
-	kills, groups    int      // processes killed; how often the agents were
+	kills, groups    int      // number of killed processes, and of kills of all agents
 	busy             int      // commands that exited with 75
 }
 
@@ -125,7 +125,7 @@ type soakedMailbox struct {
 func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
 	s := &soak{t: t, mailbox: mailbox, faults: f, pause: 4 * time.Second, mesh: mesh.NewServer(mesh.Options{Open: true})}
 	s.dir = t.TempDir()
-	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org", OnData: f.take})
+	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org", OnData: f.answerSMTP})
 	web := httptest.NewServer(s.mesh)
 	t.Cleanup(web.Close)
 	s.program = buildProgram(t, s.dir)
@@ -133,7 +133,7 @@ func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
 	for n := range 20 {
 		peers = append(peers, strconv.Quote(peerHandle(n)))
 	}
-	unruly := mailtest.StartUnruly(t, mailbox.addr, f.meddle)
+	unruly := mailtest.StartUnruly(t, mailbox.addr, f.changeIMAP)
 	config := fmt.Sprintf(soakConfig, unruly, mailbox.username, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
 	writeFiles(t, s.dir, map[string]string{"agent.toml": config, "secret": mailbox.password, "sent": s.sink.Password})
 	writeScript(t, filepath.Join(s.dir, "slow.sh"), slowScript)
@@ -213,7 +213,8 @@ func (s *soak) inboxLength() int {
 }
 
 // runCommand runs a command. Unless it is killed, it must exit with 0, or with 75
-// because another process does the work, or with 3 because a server misbehaved. done reports whether it exited with 0.
+// because another process does the work, or with 3 because a server misbehaved. done reports
+// whether it exited with 0.
 func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done bool) {
 	out, code, killed := s.run(ctx, args...)
 	switch {
@@ -232,11 +233,11 @@ func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done
 	return out, false
 }
 
-// record appends to one of the lists of what was put in.
-func (s *soak) record(list *[]string, what string) {
+// record appends to one of the lists of accepted input.
+func (s *soak) record(list *[]string, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*list = append(*list, what)
+	*list = append(*list, id)
 }
 
 // writeMessages delivers mail of the operator, messages of peers, and mail that is
@@ -321,14 +322,14 @@ func (s *soak) waitForRest() {
 			return
 		}
 		rested = rests
-		time.Sleep(500 * time.Millisecond) // most of what is waited for here is a pause
+		time.Sleep(500 * time.Millisecond) // mostly the agent itself waits for a retry
 	}
 	out, _, _ := s.run(s.t.Context(), "status")
 	s.t.Errorf("the agent does not come to rest:\n%s", out)
 }
 
-// check compares what came out with what was put in (docs/design.md, "Promises" 1
-// and 2). A message whose payload was damaged may be lost if the operator hears of it.
+// check compares the output with the accepted input (docs/design.md, "Promises" 1
+// and 2). A message whose payload was damaged may be lost if a mail reports that to the operator.
 func (s *soak) check() {
 	keys, nudges, lost, undeliverable := s.history()
 	for _, key := range s.tellKeys {
@@ -343,7 +344,7 @@ func (s *soak) check() {
 	}
 	for key := range lost {
 		if !s.mentioned(key) && undeliverable["notice"] == 0 {
-			s.t.Errorf("%s was lost, and no mail says so", key)
+			s.t.Errorf("%s was lost, and no mail reports it", key)
 		}
 	}
 	if want := len(s.mails) + len(s.posts) + len(s.tellKeys); len(keys) < want { // more, if a tell was killed before it printed its key
@@ -358,12 +359,12 @@ func (s *soak) check() {
 	s.checkReports(undeliverable["reply"])
 	s.checkNothingUnread()
 	if s.t.Failed() {
-		s.tellHistory()
+		s.logHistory()
 	}
 }
 
-// tellHistory logs what the agent did, which a seed alone does not bring back.
-func (s *soak) tellHistory() {
+// logHistory logs the history of the agent, which a seed alone does not reproduce.
+func (s *soak) logHistory() {
 	files, err := filepath.Glob(filepath.Join(s.store().Dir, "history-*.jsonl"))
 	if err != nil {
 		s.t.Fatal(err)

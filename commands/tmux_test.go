@@ -135,7 +135,7 @@ func (w *tmux) wait(window, text string) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("no %q in\n%s", text, w.screen(window))
 		}
-		time.Sleep(50 * time.Millisecond) // tmux does not report what a program writes
+		time.Sleep(50 * time.Millisecond) // tmux does not report the output of a program
 	}
 }
 
@@ -380,7 +380,7 @@ func TestWatchOnTerminal(t *testing.T) {
 		t.Errorf("in the foreground again: %s\n%s", got, w.screen(stopped))
 	}
 
-	// tmux puts lines of a screen that shrinks into its history, whatever program it shows.
+	// tmux moves lines of a smaller screen into its history for every program.
 	resized := agent.window(w, "$P status --watch\n")
 	w.wait(resized, "@goulard3120 is")
 	w.run("resize-window", "-t", resized, "-x", "50", "-y", "6")

@@ -28,7 +28,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ what, got, want any }{
+	for _, test := range []struct{ name, got, want any }{
 		{"config", a.Config, path},
 		{"self", a.Self, []string{"/usr/local/bin/agentstateloop", "--config", path}},
 		{"state", a.Store.Dir, "/home/you/.local/state/agentstateloop/goulard3120"},
@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 		{"price", priceOf(a.Prices, "gpt-4o"), turn.Price{Input: 2.50, Output: 10, CacheRead: 1.25, CacheWrite: 2.50}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("%v is %v, want %v", test.what, test.got, test.want)
+			t.Errorf("%v is %v, want %v", test.name, test.got, test.want)
 		}
 	}
 	if token, err := a.Mesh.Carrier.(*mesh.Client).Token(context.Background()); err != nil || token != "t0ken" {
@@ -123,7 +123,7 @@ func TestSettingPrecedence(t *testing.T) {
 	_, theirs := parsed(apiConfig + fmt.Sprintf(server, `, env = { PATH = "/server" }`))
 	const url = "[[hook]]\non = [\"*\"]\nurl = \"https://a.example\"\n"
 	hooks := mustLoad(t, smallConfig+"env = { A = \"b\", LANG = \"de\" }\n"+aHook+url+url+"name = \"text\"\nbody = \"{{.Event}}\"\n"+url+"name = \"own\"\ncontent_type = \"text/x\"\n").Hooks
-	for _, test := range []struct{ what, got, want any }{
+	for _, test := range []struct{ name, got, want any }{
 		{"its own smtp host", own.Mail.SMTP.Addr, "smtp.example.com:587"},
 		{"its own smtp user", own.Mail.SMTP.Username, "smtp"},
 		{"its own smtp tls", own.Mail.SMTP.TLS, mail.TLSStart},
@@ -145,7 +145,7 @@ func TestSettingPrecedence(t *testing.T) {
 		{"content types", []string{hooks[1].Address.ContentType, hooks[2].Address.ContentType, hooks[3].Address.ContentType}, []string{"application/json", "text/plain; charset=utf-8", "text/x"}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("%v: %v, want %v", test.what, test.got, test.want)
+			t.Errorf("%v: %v, want %v", test.name, test.got, test.want)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func TestLimits(t *testing.T) {
 			info = append(info, "go1.26"...)
 			mark := strings.Repeat("m", 16)
 			modules := mark + "path\tx\nmod\tx\tv1.2.3\t\nbuild\t-ldflags="
-			rest := int(n) - len(info) - 3 // the length of what follows takes three bytes
+			rest := int(n) - len(info) - 3 // the length of the rest takes three bytes
 			modules += strings.Repeat("x", rest-len(modules)-len("\n"+mark)) + "\n" + mark
 			info = append(binary.AppendUvarint(info, uint64(len(modules))), modules...)
 			if len(info) != int(n) {

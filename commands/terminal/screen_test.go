@@ -24,7 +24,7 @@ func TestScreenWritesOnce(t *testing.T) {
 		return writes[0]
 	}
 	const clear = clearLine
-	for _, c := range []struct{ what, text, want string }{
+	for _, c := range []struct{ name, text, want string }{
 		{"the first", "one\ntwo\n", enterScreen + cursorHome + clearBelow + cursorHome + "one" + clear + "\r\ntwo" + clear + "\r\n" + clearBelow},
 		{"a shorter one", "one\n", cursorHome + "one" + clear + "\r\n" + clearBelow},
 		{"as tall as the screen", "1\n2\n3\n4\n", cursorHome + "1" + clear + "\r\n2" + clear + "\r\n3" + clear + "\r\n4" + clear},
@@ -33,7 +33,7 @@ func TestScreenWritesOnce(t *testing.T) {
 		{"a word that is too long", strings.Repeat("漢", 15), cursorHome + strings.Repeat("漢", 10) + "\r\n" + strings.Repeat("漢", 5) + clear + "\r\n" + clearBelow},
 	} {
 		if got := show(c.text); got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 	writes = nil

@@ -9,7 +9,7 @@ import (
 // TestWrapLines checks where lines break on a narrow terminal.
 func TestWrapLines(t *testing.T) {
 	for _, c := range []struct {
-		what, in string
+		name, in string
 		columns  int
 		want     string
 	}{
@@ -30,7 +30,7 @@ func TestWrapLines(t *testing.T) {
 		{"accents of their own", "e\u0301e\u0301e\u0301 aaaaaaaaaaaaaaaa\n", 20, "e\u0301e\u0301e\u0301 aaaaaaaaaaaaaaaa\n"},
 	} {
 		if got := Wrap(c.in, c.columns); got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
