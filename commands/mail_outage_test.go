@@ -120,7 +120,7 @@ func TestUnfetchableMail(t *testing.T) {
 		return nil
 	}})
 	s.configureMail("alpha", box, "token", "beta")
-	s.runExpecting(exitSource, "alpha", "poll") // there is no mesh
+	s.runExpecting(exitSource, "alpha", "poll") // the mesh is missing
 	corrupt.Store(true)
 	raw := "From: operator@example.com\r\nSubject: @alpha hello\r\nMessage-ID: <one@example.com>\r\n\r\nhello\r\n"
 	if _, err := box.Append([]byte(raw), time.Now()); err != nil {

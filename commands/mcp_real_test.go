@@ -264,7 +264,7 @@ func TestRealApprove(t *testing.T) {
 }
 
 // TestRealOutages has the services of the real programs limit them, refuse a session as too long,
-// and recover. No message fails, and there is no superfluous call.
+// and recover. No message fails, and the program makes only the necessary calls.
 func TestRealOutages(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())

@@ -146,7 +146,7 @@ func (w *tmux) screen(window string, more ...string) string {
 }
 
 // brokenLines returns the lines of a window that the terminal has broken, as the program has
-// written them. A single word that is longer than a line is no fault: it fits nowhere.
+// written them. A single word that is longer than a line may be broken.
 func (w *tmux) brokenLines(window string, columns int) (lines []string) {
 	w.t.Helper()
 	visible := map[string]bool{}
