@@ -218,14 +218,15 @@ func TestReadmeListsEveryCommand(t *testing.T) {
 // helpPage returns the help page of a command, and checks its width.
 func helpPage(t *testing.T, args []string) string {
 	t.Helper()
-	code, page := runInProcess(t, testProgram(), append([]string{"help"}, args...)...)
-	if code != exitDone {
-		t.Errorf("help %v: exit %d, %s", args, code, page)
+	var out, errOut bytes.Buffer
+	code := Run(t.Context(), append([]string{name, "help"}, args...), nil, &out, &errOut, nil)
+	if code != exitDone || errOut.Len() > 0 {
+		t.Errorf("help %v: exit %d, %s", args, code, &errOut)
 	}
-	for line := range strings.Lines(page) {
+	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
 			t.Errorf("help %v: %d columns, want at most 80: %s", args, n, line)
 		}
 	}
-	return page
+	return out.String()
 }
