@@ -3,7 +3,6 @@ package commands
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -42,7 +41,7 @@ mode = "none"
 
 // BenchmarkTenTools measures a turn of ten tool calls, one after the other, from the
 // start of the poll that finds the mail to its end. It runs the built-in loop, and
-// the claude CLI where AGENTSTATELOOP_CLIS has it. The model is the same, and answers
+// the claude CLI if AGENTSTATELOOP_CLIS has it. Both have the same model, which answers
 // at once. The benchmark reports the CPU time of all processes, the largest resident
 // set of any of them, and the number of requests.
 func BenchmarkTenTools(b *testing.B) {
@@ -61,8 +60,7 @@ func BenchmarkTenTools(b *testing.B) {
 	})
 }
 
-// benchTenTools measures the polls of an agent whose agent.toml ends with what
-// turn returns.
+// benchTenTools measures the polls of an agent. turn returns the end of its agent.toml.
 func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string) string) {
 	model := &scripted.Server{Lenient: true, Script: func(q scripted.Request) scripted.Reply {
 		results := 0
@@ -91,23 +89,10 @@ func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string
 		b.Fatal(err)
 	}
 	defer servers.Close()
+	a := installedAgent{dir, program}
 	writeAgent(b, dir, servers, turn(dir, url))
-	for file, text := range map[string]string{"api-key": scripted.Key, "shell.json": `{"type":"object"}`} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(dir, "work"), 0o700); err != nil {
-		b.Fatal(err)
-	}
-	poll := func() *os.ProcessState {
-		cmd := exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "poll", "--quiet")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			b.Fatalf("poll: %v\n%s", err, out)
-		}
-		return cmd.ProcessState
-	}
-	poll() // the baseline
+	writeFiles(b, dir, map[string]string{"api-key": scripted.Key, "shell.json": `{"type":"object"}`, "work/empty": ""})
+	a.poll(b) // the baseline
 	var cpu time.Duration
 	var most int64
 	n := 0
@@ -117,7 +102,11 @@ func benchTenTools(b *testing.B, program, tool string, turn func(dir, url string
 		if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
 			b.Fatal(err)
 		}
-		state := poll()
+		cmd := a.command(b.Context(), "poll", "--quiet")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			b.Fatalf("poll: %v\n%s", err, out)
+		}
+		state := cmd.ProcessState
 		cpu += state.UserTime() + state.SystemTime()
 		if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 			most = max(most, usage.Maxrss)

@@ -3,7 +3,6 @@ package commands
 import (
 	"bytes"
 	"errors"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,9 +14,9 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// TestBuilders checks that each command has the name under which it is built, no other
-// one, and that no two have the same.
-func TestBuilders(t *testing.T) {
+// TestCommandNamesAreUnique checks that each builder builds a command of its name, and that no two
+// have the same name.
+func TestCommandNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, b := range builders() {
 		if c := b.build(testProgram()); !slices.Equal(c.Names(), []string{b.name}) {
@@ -30,8 +29,7 @@ func TestBuilders(t *testing.T) {
 	}
 }
 
-// TestBuildsOnlyNamedCommands checks that a command line builds the commands that it
-// names, and no other.
+// TestBuildsOnlyNamedCommands checks that a command line builds only the commands that it names.
 func TestBuildsOnlyNamedCommands(t *testing.T) {
 	all := len(builders())
 	for _, test := range []struct {
@@ -55,9 +53,8 @@ func TestBuildsOnlyNamedCommands(t *testing.T) {
 	}
 }
 
-// TestAppForMatchesApp runs command lines that do not get as far as a command's work,
-// with the commands that they name and with all of them. What is printed and the error
-// are the same.
+// TestAppForMatchesApp runs command lines that end before a command's work, with the commands that
+// they name and with all commands. The output and the error are the same.
 func TestAppForMatchesApp(t *testing.T) {
 	lines := []string{
 		"", "--json", "--version", "-v", "--version poll", "poll --version", "--version=false poll --no", "help", "-h", "--help", "help help", "--json --help", "help --json zzz",
@@ -78,15 +75,15 @@ func TestAppForMatchesApp(t *testing.T) {
 	add("", testProgram().app().Commands)
 	for _, line := range lines {
 		args := strings.Fields(line)
-		want, got := runOf(t, args, (*program).app), runOf(t, args, func(p *program) *cli.App { return p.appFor(args) })
+		want, got := outputOfApp(t, args, (*program).app), outputOfApp(t, args, func(p *program) *cli.App { return p.appFor(args) })
 		if got != want {
 			t.Errorf("%q: with the commands that it names:\n%s\nwith all commands:\n%s", line, got, want)
 		}
 	}
 }
 
-// runOf runs an app of a program and returns all that can be seen of it.
-func runOf(t *testing.T, args []string, appOf func(*program) *cli.App) string {
+// outputOfApp runs an app of a program and returns its output.
+func outputOfApp(t *testing.T, args []string, appOf func(*program) *cli.App) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	p := testProgram()
@@ -104,7 +101,9 @@ func runOf(t *testing.T, args []string, appOf func(*program) *cli.App) string {
 	return out.String() + errOut.String()
 }
 
-func TestArrange(t *testing.T) {
+// TestArrangeOrdersFlags checks that flags of the program come first and those of a command before
+// its arguments.
+func TestArrangeOrdersFlags(t *testing.T) {
 	app := testProgram().app()
 	for _, test := range []struct{ in, want string }{
 		{"", ""},
@@ -140,7 +139,8 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-func TestArrangeRefuses(t *testing.T) {
+// TestArrangeRefusesUnknownWords checks the error and the hint for wrong command lines.
+func TestArrangeRefusesUnknownWords(t *testing.T) {
 	app := testProgram().app()
 	for _, test := range []struct{ in, text, hint string }{
 		{"pol", `unknown command "pol"`, "did you mean poll?"},
@@ -163,10 +163,9 @@ func TestArrangeRefuses(t *testing.T) {
 	}
 }
 
-// TestHelpPages checks every help page. It fits 80 columns, shows an example, and
-// names the value of each flag that takes one. The commands stand in groups, each in
-// one.
-func TestHelpPages(t *testing.T) {
+// TestHelpPagesComplete checks that every help page fits 80 columns, shows an example, and
+// names the value of each flag that takes one, and that each command is in one group.
+func TestHelpPagesComplete(t *testing.T) {
 	var pages func(path []string, commands []*cli.Command)
 	pages = func(path []string, commands []*cli.Command) {
 		for _, c := range commands {
@@ -207,13 +206,10 @@ func TestHelpPages(t *testing.T) {
 
 // TestReadmeListsEveryCommand checks that the table of the README has every command.
 func TestReadmeListsEveryCommand(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := readFile(t, "../README.md")
 	for _, c := range testProgram().app().Commands {
 		named := regexp.MustCompile(`(?m)^\|.*` + "`" + c.Name + "[` ]")
-		if !c.Hidden && !named.Match(readme) {
+		if !c.Hidden && !named.MatchString(readme) {
 			t.Errorf("the table of README.md does not have the command %s", c.Name)
 		}
 	}
@@ -224,8 +220,8 @@ func helpPage(t *testing.T, args []string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	code := Run(t.Context(), append([]string{name, "help"}, args...), nil, &out, &errOut, nil)
-	if code != 0 || errOut.Len() > 0 {
-		t.Errorf("help %v: exit %d, %s", args, code, errOut.String())
+	if code != exitDone || errOut.Len() > 0 {
+		t.Errorf("help %v: exit %d, %s", args, code, &errOut)
 	}
 	for line := range strings.Lines(out.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {

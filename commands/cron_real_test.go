@@ -8,23 +8,24 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
-// cronScript runs in a mount namespace in which cron's spool, system tables and pid
-// file are those of the test. It starts the cron daemon, nudges the agent once, and
-// waits until the line is back at thirty minutes.
-const cronScript = `set -eu
+// cronNamespace begins a script in a mount namespace in which cron's spool, system tables and pid
+// file are those of the test.
+const cronNamespace = `set -eu
 dir=$1 program=$2
 mount --make-rprivate /
 mount --bind "$dir/spool" /var/spool/cron/crontabs
 mount --bind "$dir/cron.d" /etc/cron.d
 mount --bind "$dir/etc-crontab" /etc/crontab
 mount --bind "$dir/pid" /run/crond.pid
-cron -f &
+`
+
+// cronScript starts the cron daemon, nudges the agent once, and waits until the line is back at
+// thirty minutes.
+const cronScript = cronNamespace + `cron -f &
 cron=$!
 trap 'kill $cron' EXIT
 "$program" --config "$dir/agent.toml" nudge --from test
@@ -39,18 +40,10 @@ echo "the line did not return to 30 minutes within 4 minutes" >&2
 exit 1
 `
 
-// alarmScript runs in the same way. The agent is idle and polls once a day; a reminder
-// a minute ahead is to be looked at in its minute. cron is started, and the table
-// written again, in seconds of their own: it overlooks a second change within the
-// second in which it read the first.
-const alarmScript = `set -eu
-dir=$1 program=$2
-mount --make-rprivate /
-mount --bind "$dir/spool" /var/spool/cron/crontabs
-mount --bind "$dir/cron.d" /etc/cron.d
-mount --bind "$dir/etc-crontab" /etc/crontab
-mount --bind "$dir/pid" /run/crond.pid
-"$program" --config "$dir/agent.toml" poll --quiet
+// alarmScript has an idle agent that polls once a day. A reminder must cause a poll a minute
+// later. The script starts cron and writes the table in different seconds: cron overlooks a second
+// change within the second in which it read the first.
+const alarmScript = cronNamespace + `"$program" --config "$dir/agent.toml" poll --quiet
 sleep 1.1
 cron -f &
 cron=$!
@@ -67,42 +60,43 @@ echo "the alarm line did not fire, or did not go, within three minutes" >&2
 exit 1
 `
 
-// underCron prepares the folders, the servers and the program for a test with the real
-// cron daemon. It needs root and minutes, and runs only with AGENTSTATELOOP_REQUIRE_REAL=1,
-// as in .ci/run.
-func underCron(t *testing.T) (dir string, servers *mailtest.Servers, program string) {
+// newAgentUnderCron prepares a test with the real cron daemon. The test needs root and minutes, and
+// runs only with AGENTSTATELOOP_REQUIRE_REAL=1, as in .ci/run. The agent has no configuration yet.
+func newAgentUnderCron(t *testing.T) (installedAgent, *mailtest.Servers) {
 	t.Helper()
 	if os.Getenv(requireReal) != "1" {
 		t.Skip("takes minutes: set " + requireReal + "=1")
 	}
 	t.Parallel()
-	dir = t.TempDir()
-	servers = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+	dir := t.TempDir()
 	writeCronFolders(t, dir)
-	return dir, servers, buildProgram(t, dir)
+	return installedAgent{dir, buildProgram(t, dir)}, mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
+}
+
+// runUnderCron runs a script with the cron daemon.
+func (i installedAgent) runUnderCron(t *testing.T, script string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", script, "sh", i.dir, i.program).CombinedOutput()
+	if err != nil {
+		t.Fatalf("under cron: %v\n%s\n%s", err, out, readFile(t, filepath.Join(i.dir, "state", "log")))
+	}
 }
 
 // TestRealCronAlarm lets the real cron daemon fire the alarm line of an idle agent. It
 // takes one or two minutes, at the same time as TestRealCronDaemon.
 func TestRealCronAlarm(t *testing.T) {
-	dir, servers, program := underCron(t)
-	if err := testkit.WriteProgram(filepath.Join(dir, "agent"), "#!/bin/sh\ncat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING\n"); err != nil {
-		t.Fatal(err)
-	}
+	a, servers := newAgentUnderCron(t)
+	dir := a.dir
+	writeScript(t, filepath.Join(dir, "agent"), "cat >/dev/null\ndate >>'"+dir+"/ran'\necho NOTHING")
 	writeAgent(t, dir, servers, "[turn]\nrunner = \"exec\"\ncommand = [\"./agent\"]\n[timing]\nidle_interval = \"24h\"\n")
-
-	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", alarmScript, "sh", dir, program).CombinedOutput()
-	if err != nil {
-		t.Fatalf("under cron: %v\n%s\n%s\n%s", err, out, readFile(t, filepath.Join(dir, "set")), readFile(t, filepath.Join(dir, "state", "log")))
-	}
+	a.runUnderCron(t, alarmScript)
 	if set := readFile(t, filepath.Join(dir, "set")); strings.Count(set, "# agentstateloop goulard3120 alarm\n") != 1 || !strings.Contains(set, "0 0 * * * ") {
 		t.Errorf("after the reminder the crontab is\n%s", set)
 	}
 	if after := readFile(t, filepath.Join(dir, "after")); strings.Contains(after, " alarm") || !strings.Contains(after, "0 0 * * * ") {
 		t.Errorf("at the end the crontab is\n%s", after)
 	}
-	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
-	s, err := st.Read()
+	s, err := a.store().Read()
 	if err != nil || s.Phase != state.IDLE || len(s.Inbox) != 0 {
 		t.Errorf("at the end: phase %s, inbox %v, %v; want IDLE and an empty inbox", s.Phase, s.Inbox, err)
 	}
@@ -115,14 +109,11 @@ func TestRealCronAlarm(t *testing.T) {
 // the environment of a cron job, until the agent is IDLE and its line is back at
 // thirty minutes. The test takes two or three minutes.
 func TestRealCronDaemon(t *testing.T) {
-	dir, servers, program := underCron(t)
+	a, servers := newAgentUnderCron(t)
+	dir := a.dir
 	writeAgent(t, dir, servers, "[turn]\nrunner = \"none\"\n[timing]\nprep_timeout = \"90s\"\n")
-
-	out, err := exec.CommandContext(t.Context(), "unshare", "-m", "sh", "-c", cronScript, "sh", dir, program).CombinedOutput()
-	if err != nil {
-		t.Fatalf("under cron: %v\n%s\n%s", err, out, readFile(t, filepath.Join(dir, "state", "log")))
-	}
-	if line := readFile(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+program+"'") {
+	a.runUnderCron(t, cronScript)
+	if line := readFile(t, filepath.Join(dir, "engaged")); !strings.Contains(line, "*/1 * * * * '"+a.program+"'") {
 		t.Errorf("after the nudge the crontab is\n%s", line)
 	}
 	// Doctor ran while the cron daemon did.
@@ -132,8 +123,7 @@ func TestRealCronDaemon(t *testing.T) {
 			t.Errorf("doctor does not print %q, or finds an error:\n%s", want, printed)
 		}
 	}
-	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
-	s, err := st.Read()
+	s, err := a.store().Read()
 	if err != nil || s.Phase != state.IDLE || len(s.Outbox) != 0 {
 		t.Errorf("at the end: phase %s, outbox %v, %v; want IDLE and no outbox", s.Phase, s.Outbox, err)
 	}
@@ -150,7 +140,7 @@ func TestRealCronDaemon(t *testing.T) {
 	}
 }
 
-// writeCronFolders writes what cronScript mounts: a spool with the owner and mode of
+// writeCronFolders writes the files that cronNamespace mounts: a spool with the owner and mode of
 // the real one, empty system tables and an empty pid file.
 func writeCronFolders(t *testing.T, dir string) {
 	t.Helper()
@@ -173,8 +163,7 @@ func writeCronFolders(t *testing.T, dir string) {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
 	}
-	// cron takes a folder that was changed twice within a second for one that it has
-	// read already.
+	// cron does not read a folder again that was changed twice within a second.
 	before := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(spool, before, before); err != nil {
 		t.Fatal(err)

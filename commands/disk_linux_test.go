@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,15 +8,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail/message"
 )
 
-// TestFullDisk runs polls on a disk that is full, or becomes full at any page of a
-// cycle, or at every fifth unless all that is real is required. No mail is consumed:
-// once there is room, each has one answer (docs/design.md, "Save before effects").
+// TestFullDisk checks that no mail is lost on a disk that is full, or becomes full at any page of
+// a cycle, or at every fifth unless the real servers are required: once there is room, each mail
+// has one answer (docs/design.md, "Save before effects").
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)
@@ -25,16 +22,16 @@ func TestFullDisk(t *testing.T) {
 	mails := 0
 	for free := 0; free < 24; free += part(1, 5) {
 		mails++
-		d.deliverMail(free)
+		deliverMail(t, d.servers, fmt.Sprint("m", free))
 		filler := d.fill(t, free*page)
-		code, out := d.poll(t)
-		// Where the mail cannot be kept, the times may still be written: the state
-		// before has made room.
+		out, code, _ := d.run(t.Context(), "poll", "--quiet")
+		// Without room for the mail, the times may still be written: the state before has made
+		// room.
 		if free == 0 && code != exitError && code != exitSource {
 			t.Errorf("on a full disk: poll: exit %d, want %d or %d: %s", code, exitError, exitSource, out)
 		}
-		if free == 0 && len(d.replies()) > 0 {
-			t.Error("a mail was answered, and the turn could not be recorded")
+		if free == 0 && len(sentReplies(t, d.servers)) > 0 {
+			t.Error("a mail was answered without a record of its turn")
 		}
 		if out, code, _ := d.run(t.Context(), "status"); code != 0 {
 			t.Errorf("on a full disk: status: exit %d: %s", code, out)
@@ -46,15 +43,15 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadOnlyDisk runs commands on a read-only state directory. Those that write
-// fail with an error that names it and consume nothing. Those that only read work.
-// When the directory is writable again, the mail is answered.
+// TestReadOnlyDisk runs commands on a read-only state directory. Those that write fail with an
+// error that names it and take no mail. Those that only read work. When the directory is writable
+// again, the mail is answered.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	d := newAgentOnDisk(t)
-	d.deliverMail(0)
+	deliverMail(t, d.servers, "m0")
 	d.remount(t, syscall.MS_RDONLY)
-	code, out := d.poll(t)
+	out, code, _ := d.run(t.Context(), "poll", "--quiet")
 	if code != exitError || !strings.Contains(out, "read-only") || !strings.Contains(out, d.state) {
 		t.Errorf("poll: exit %d: %s", code, out)
 	}
@@ -99,26 +96,9 @@ func newAgentOnDisk(t *testing.T) *agentOnDisk {
 		}
 	})
 	d.program = buildProgram(t, d.dir)
-	writeAgent(t, d.dir, d.servers, "[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n")
-	if code, out := d.poll(t); code != 0 { // the baseline
-		t.Fatalf("first poll: exit %d: %s", code, out)
-	}
+	writeAgent(t, d.dir, d.servers, "[turn]\ncommand = [\"echo\", \"done\"]\n"+noSchedule)
+	d.poll(t) // the baseline
 	return d
-}
-
-// poll runs `poll --quiet`.
-func (d *agentOnDisk) poll(t *testing.T) (code int, out string) {
-	t.Helper()
-	out, code, _ = d.run(t.Context(), "poll", "--quiet")
-	return code, out
-}
-
-// deliverMail puts mail n of the operator into the mailbox.
-func (d *agentOnDisk) deliverMail(n int) {
-	raw := fmt.Sprintf("From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m%d@example.com>\r\n\r\ndo it\r\n", n)
-	if _, err := d.servers.Append([]byte(raw), time.Now()); err != nil {
-		panic(err)
-	}
 }
 
 // fill writes a file that leaves this many bytes of the disk free.
@@ -160,33 +140,14 @@ func (d *agentOnDisk) remount(t *testing.T, flags uintptr) {
 func (d *agentOnDisk) wantAllAnswered(t *testing.T, when string, mails int) {
 	t.Helper()
 	for range 10 {
-		if code, out := d.poll(t); code != 0 {
+		if out, code, _ := d.run(t.Context(), "poll", "--quiet"); code != 0 {
 			t.Errorf("%s: poll: exit %d: %s", when, code, out)
 		}
-		if len(d.replies()) >= mails {
+		if len(sentReplies(t, d.servers)) >= mails {
 			break
 		}
 	}
-	replies := d.replies()
-	if len(replies) != mails {
-		t.Errorf("%s: %d mails are answered, want %d", when, len(replies), mails)
+	if n := len(sentReplies(t, d.servers)); n != mails {
+		t.Errorf("%s: %d mails are answered, want %d", when, n, mails)
 	}
-	for to, copies := range replies {
-		for _, c := range copies {
-			if !bytes.Equal(c, copies[0]) {
-				t.Errorf("%s: two different answers to %s:\n%s\n---\n%s", when, to, copies[0], c)
-			}
-		}
-	}
-}
-
-// replies returns the answers that were mailed, by the Message-ID they answer.
-func (d *agentOnDisk) replies() map[string][][]byte {
-	replies := map[string][][]byte{}
-	for _, m := range d.servers.Sent() {
-		if h := message.ParseHeader(m.Raw); strings.HasPrefix(h.MessageID, "<reply.") {
-			replies[h.InReplyTo] = append(replies[h.InReplyTo], m.Raw)
-		}
-	}
-	return replies
 }

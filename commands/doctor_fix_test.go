@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,8 +15,8 @@ import (
 )
 
 // TestFixLeavesForeignFilesAlone runs doctor --fix as root for an agent whose files
-// belong, in whole or in part, to another user. Of those nothing may change: no mode, no
-// owner, no byte; and no file of root's may come to lie among them.
+// belong, in whole or in part, to another user. No mode, owner or byte of those may change, and no
+// file of root may appear among them.
 func TestFixLeavesForeignFilesAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		if os.Getenv(mailtest.RequireReal) != "" {
@@ -43,23 +42,17 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			config := filepath.Join(dir, "agent.toml")
-			files := map[string]string{
+			for file, text := range map[string]string{
 				"agent.toml": fmt.Sprintf("[agent]\nhandle = \"g1\"\nstate_dir = \"state\"\n[turn]\ncommand = [\"/bin/cat\"]\nworkdir = \"missing\"\n[schedule]\ncrontab = %q\n"+
 					"[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_file = \"secret\"\n", command),
 				"secret": "hunter2-and-more\n",
-			}
-			for file, text := range files {
+			} {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
 			run := func(args ...string) (int, string) {
-				var out bytes.Buffer
-				p := testProgram()
-				p.out.Stdout, p.out.Stderr = &out, &out
-				code := p.run(t.Context(), append([]string{"agentstateloop", "--config", config}, args...))
-				return code, out.String()
+				return runInProcess(t, testProgram(), append([]string{"--config", filepath.Join(dir, "agent.toml")}, args...)...)
 			}
 			if code, output := run("poll"); code != exitDone && code != exitSource {
 				t.Fatal(code, output)
@@ -77,9 +70,9 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			before := tree(t, dir)
+			before := fileTree(t, dir)
 			code, output := run("doctor", "--fix", "--no-network")
-			after := tree(t, dir)
+			after := fileTree(t, dir)
 			if refused := code == exitError && strings.Contains(output, "nothing was fixed"); refused != c.refused {
 				t.Errorf("exit %d, refused is %v: %s", code, refused, output)
 			}
@@ -95,14 +88,14 @@ func TestFixLeavesForeignFilesAlone(t *testing.T) {
 				t.Errorf("the folder was made: %v", made)
 			}
 			if !c.refused && !strings.Contains(output, "fixed    state        set mode 0700") {
-				t.Errorf("what is ours was not fixed: %s", output)
+				t.Errorf("a file of root was not fixed: %s", output)
 			}
 		})
 	}
 }
 
-// tree returns owner, mode and content of every file below dir.
-func tree(t *testing.T, dir string) map[string]string {
+// fileTree returns owner, mode and content of every file below dir.
+func fileTree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -16,9 +16,9 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestErrorDocument checks the word for each kind of error, also of one that is
+// TestErrorDocumentCode checks the code for each kind of error, also for an error that is
 // wrapped or joined with another.
-func TestErrorDocument(t *testing.T) {
+func TestErrorDocumentCode(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want errorCode
@@ -58,8 +58,8 @@ func TestErrorDocument(t *testing.T) {
 	}
 }
 
-// TestInterruptedInJSON checks that a command that a signal ends says so, even if it
-// says nothing to a person.
+// TestInterruptedInJSON checks that a command that a signal ends prints an error document, also
+// with --quiet.
 func TestInterruptedInJSON(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -75,8 +75,7 @@ func TestInterruptedInJSON(t *testing.T) {
 	}
 }
 
-// TestWantsJSON checks that --json counts wherever it is a flag, on a wrong command
-// line too.
+// TestWantsJSON checks that --json counts at every place of a flag, also on a wrong command line.
 func TestWantsJSON(t *testing.T) {
 	app := testProgram().app()
 	for args, want := range map[string]bool{

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"fmt"
@@ -20,24 +19,23 @@ import (
 	"agentstateloop/state"
 )
 
-// handoverSteps are the calls by which a file goes to another agent, and another one comes
-// back, in their order.
+// handoverSteps are the calls that send a file to another agent and another one back, in their order.
 var handoverSteps = []string{
 	"PUT /blob/", "POST /message", "GET /blob/", "DELETE /mailbox/beta/",
 	"PUT /blob/", "POST /message", "GET /blob/", "DELETE /mailbox/alpha/",
 }
 
-// TestKilledFileHandover has one agent ask another with a file and a field, on a real mesh. At
-// one of the calls that takes, the calling poll and the mesh are killed, before the mesh
-// has got the call or after it has answered. The polls that follow finish it: the file
-// that comes back has exactly the bytes that went, and the field its value.
+// TestKilledFileHandover has one agent ask another with a file and a field, on a real mesh. At one
+// of the calls for that, the test kills the calling poll and the mesh, before the mesh has received
+// the call or after it has answered. The polls that follow finish the handover: the file comes back
+// with the same bytes, and the field with its value.
 func TestKilledFileHandover(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
 	}
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	// There and back, each call meets both.
+	// Each call has both cases, on the way there and back.
 	after := []bool{false, true, false, true, true, false, true, false}
 	for step, call := range handoverSteps {
 		if step%part(1, 2) != 0 {
@@ -50,7 +48,7 @@ func TestKilledFileHandover(t *testing.T) {
 	}
 }
 
-// killPoint is a proxy before a mesh. It calls kill once, at one of the steps, and then
+// killPoint is a proxy of a mesh. It calls kill once, at one of the steps, and then
 // closes the connection without an answer.
 type killPoint struct {
 	mesh  *httputil.ReverseProxy
@@ -58,10 +56,10 @@ type killPoint struct {
 	kill  func()
 
 	mu   sync.Mutex
-	left []string // steps that are to pass first, and the one to kill at
+	left []string // the steps before the kill, and the one of the kill
 }
 
-// due reports whether a call is the one to kill at.
+// due reports whether a call is the one of the kill.
 func (k *killPoint) due(r *http.Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,7 +82,7 @@ func (k *killPoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// discardedResponse takes an answer that nobody gets.
+// discardedResponse takes an answer and drops it.
 type discardedResponse struct{ header http.Header }
 
 func (u discardedResponse) Header() http.Header       { return u.header }
@@ -98,21 +96,11 @@ func testKillAtStep(t *testing.T, program string, step int, after bool) {
 	killed, met := false, false
 	serve := func(addr string) (url string) {
 		cmd := exec.Command(program, "mesh", "serve", "--open", "--addr", addr, "--dir", filepath.Join(dir, "mesh"))
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatalf("the mesh does not start: %v", err)
-		}
+		line := startServer(t, cmd)
 		mu.Lock()
 		server = cmd
 		mu.Unlock()
-		return strings.TrimPrefix(strings.TrimSpace(line), "mesh at ")
+		return strings.TrimPrefix(line, "mesh at ")
 	}
 	address, err := url.Parse(serve("127.0.0.1:0"))
 	if err != nil {
@@ -147,9 +135,7 @@ cp "$AGENTSTATELOOP_CONTEXT/attachments/there.bin" back.bin &&
 agentstateloop submit --file back.bin --field size:=$(wc -c <back.bin)
 `, "alpha")
 	content := bytes.Repeat([]byte{0, 1, 2, 253, 254, 255, '\n'}, 10_000)
-	if err := os.WriteFile(filepath.Join(s.dirs["alpha"], "there.bin"), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(s.dirs["alpha"], "there.bin"), string(content))
 	s.run("alpha", "tell", "--no-wait", "go")
 	deadline := time.Now().Add(time.Minute)
 	for n := 0; time.Now().Before(deadline); n++ {
@@ -158,7 +144,7 @@ agentstateloop submit --file back.bin --field size:=$(wc -c <back.bin)
 			break
 		}
 		handle := []string{"alpha", "beta"}[n%2]
-		cmd := exec.Command(program, "--config", filepath.Join(s.dirs[handle], "agent.toml"), "poll") // by hand: what waits is tried at once
+		cmd := s.agent(handle).command(t.Context(), "poll") // by hand: it tries all pending messages at once
 		mu.Lock()
 		err := cmd.Start()
 		poll = cmd
@@ -194,6 +180,6 @@ agentstateloop submit --file back.bin --field size:=$(wc -c <back.bin)
 		t.Errorf("%d bytes came back of %d: %v", len(got), len(content), err)
 	}
 	if !met {
-		t.Error("nothing was killed: the test has not met its step")
+		t.Error("the step of the test did not come, so it killed no process")
 	}
 }

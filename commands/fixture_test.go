@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -23,6 +24,16 @@ func testLoader() *config.Loader {
 
 // testProgram returns the program with testLoader, and without any output.
 func testProgram() *program { return &program{loader: testLoader()} }
+
+// runInProcess runs a command of the program in this process. It returns the exit code and all
+// that was printed.
+func runInProcess(t *testing.T, p *program, args ...string) (code int, output string) {
+	t.Helper()
+	var out bytes.Buffer
+	p.out.Stdout, p.out.Stderr = &out, &out
+	code = p.run(t.Context(), append([]string{name}, args...))
+	return code, out.String()
+}
 
 // writeConfig writes text to an agent.toml in a new folder, and returns its path.
 func writeConfig(t *testing.T, text string) string {

@@ -19,8 +19,8 @@ var flagReaders = []string{
 	"String", "StringSlice", "Timestamp", "Uint", "Uint64", "Uint64Slice", "UintSlice", "Value",
 }
 
-// TestNoFlagReadByName checks that commands read their flags from their options structs. A
-// hasUnknownMember name would silently be an absent flag. Only given asks the library.
+// TestNoFlagReadByName checks that commands read their flags from their options structs: a wrong name
+// would silently be an absent flag. Only given asks the library.
 func TestNoFlagReadByName(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -57,12 +57,12 @@ func TestNoFlagReadByName(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("not even given reads a flag")
+		t.Error("the test finds no function that reads a flag, not even given")
 	}
 }
 
-// TestEachFlagBound checks that each flag sets a variable of its own, and that another run of the
-// same command has other variables.
+// TestEachFlagBound checks that each flag sets its own variable, and that another run of the same
+// command has other variables.
 func TestEachFlagBound(t *testing.T) {
 	p := testProgram()
 	bound := map[any]string{}

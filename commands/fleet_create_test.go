@@ -1,9 +1,7 @@
 package commands
 
 import (
-	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,8 +10,8 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestFleetCreateReportsDifferences changes settings of streams, and checks what fleet create
-// tells of them: what it mends, and what it leaves with a hint.
+// TestFleetCreateReportsDifferences changes settings of streams, and checks that fleet create
+// reports them: it repairs some, and prints a hint for the others.
 func TestFleetCreateReportsDifferences(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice")
@@ -40,16 +38,9 @@ func TestFleetCreateReportsDifferences(t *testing.T) {
 	stream["storage"] = "memory"
 	ask("STREAM.CREATE."+fleet.MeshStream, stream)
 
-	key := filepath.Join(t.TempDir(), "admin.nk")
-	if err := os.WriteFile(key, []byte(e.Admin.Seed+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	create := func(args ...string) (out string, code int) {
-		var printed bytes.Buffer
-		p := testProgram()
-		p.out.Stdout, p.out.Stderr = &printed, &printed
-		code = p.run(t.Context(), append([]string{name, "fleet", "create", "--admin-key", key, "--url", e.URL(), "alice"}, args...))
-		return printed.String(), code
+	key := writeFile(t, filepath.Join(t.TempDir(), "admin.nk"), e.Admin.Seed+"\n")
+	create := func(args ...string) (code int, out string) {
+		return runInProcess(t, testProgram(), append([]string{"fleet", "create", "--admin-key", key, "--url", e.URL(), "alice"}, args...)...)
 	}
 	const (
 		event = " ASL_EVT: duplicate_window 1m0s instead of 1h0m0s; max_age 1h0m0s instead of 720h0m0s\n"
@@ -67,11 +58,11 @@ func TestFleetCreateReportsDifferences(t *testing.T) {
 		{[]string{"--check"}, halt + "5 of 6 are up to date\n" +
 			"agentstateloop: error: 1 of 6 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
 	} {
-		if out, code := create(step.args...); out != step.want || code != exitError {
+		if code, out := create(step.args...); out != step.want || code != exitError {
 			t.Errorf("fleet create %s exits %d:\n%s\nwant\n%s", strings.Join(step.args, " "), code, out, step.want)
 		}
 	}
-	out, _ := create("--json")
+	_, out := create("--json")
 	document, _, _ := strings.Cut(out, "\nagentstateloop: ")
 	if err := readSchemas(t).named("fleet_create.json").validate([]byte(document)); err != nil || !strings.Contains(out, `"hint": "back it up`) {
 		t.Errorf("%v\n%s", err, out)

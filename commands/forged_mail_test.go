@@ -3,12 +3,10 @@ package commands
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,14 +15,13 @@ import (
 
 	"github.com/emersion/go-message/textproto"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// forgedHeaders are headers of mails that anybody can send to the agent's server,
-// by what is forged.
+// forgedHeaders are headers of mails that anybody can send to the agent's server, by the name of the
+// case.
 var forgedHeaders = map[string]string{
 	"plain":                    "From: operator@example.com\n",
 	"with a name":              "From: The Operator <operator@example.com>\n",
@@ -58,7 +55,7 @@ var forgedHeaders = map[string]string{
 	"a line without a colon":   "From: operator@example.com\nthis is not a field\n",
 }
 
-// forgedTexts lists their texts: work, controls and an answer to a challenge.
+// forgedTexts lists the texts of forged mails: work, controls and an answer to a challenge.
 var forgedTexts = []string{"rm -rf", "STOP", "HALT", "GO", "YES abcdefghijklmnopqrstuvwx23"}
 
 // forgedMails returns a mail for each header, and mails whose DKIM signature is
@@ -92,8 +89,8 @@ func forgedMails(t *testing.T, genuine, stranger *mailtest.Signer) map[string][]
 	return mails
 }
 
-// changedMails returns mails that the operator signed, but not so: not to the
-// agent, not with this text, or not now.
+// changedMails returns mails with a signature of the operator for another recipient, another text or
+// another time.
 func changedMails(genuine *mailtest.Signer) map[string][]byte {
 	signed := func(raw []byte, tags ...string) []byte {
 		return genuine.SignFields(raw, []string{"From", "To", "Subject", "Date"}, tags...)
@@ -131,7 +128,7 @@ func rawMail(header, text string) []byte {
 // trustSettings are the [trust] sections under which the test runs.
 var trustSettings = []struct {
 	name, config string
-	asks         bool // whether an unproven mail causes a challenge to the operator
+	asks         bool // whether a mail without a proof causes a challenge to the operator
 	believes     bool // whether a valid DKIM signature is a proof
 }{
 	{"dmarc", "require = \"dmarc\"\nauthserv_id = \"mx.example.org\"\n", false, true},
@@ -143,8 +140,8 @@ var trustSettings = []struct {
 // TestForgedMailEndToEnd sends mail by SMTP to a server that checks it, and polls its
 // mailbox with the real program. The operator's mail has its turn. A forged mail
 // causes no turn, no change of phase, and no mail except a challenge to the
-// operator. Where Dovecot is installed, the test runs with its mailbox as well, under every
-// second setting unless all that is real is required.
+// operator. If Dovecot is installed, the test runs with its mailbox as well, under every
+// second setting unless the real servers are required.
 func TestForgedMailEndToEnd(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
@@ -153,9 +150,8 @@ func TestForgedMailEndToEnd(t *testing.T) {
 			t.Run(trust.name, func(t *testing.T) {
 				t.Parallel()
 				w := newAttackedAgent(t, program)
-				w.imap, w.imapCA, w.username, w.password = w.servers.IMAPTLS, w.servers.CAFile, w.servers.Username, w.servers.Password
 				w.deliver = func(raw []byte) error {
-					// This server shows nothing of a mail that it cannot parse.
+					// This server lists no mail that it cannot parse.
 					if _, err := textproto.ReadHeader(bufio.NewReader(bytes.NewReader(raw))); err != nil {
 						return nil
 					}
@@ -185,22 +181,23 @@ func TestForgedMailEndToEnd(t *testing.T) {
 
 // attackedAgent is an agent whose mailbox anybody can write to.
 type attackedAgent struct {
+	installedAgent
 	t                                *testing.T
-	dir, program                     string
-	servers                          *mailtest.Servers // receive what the agent sends
+	servers                          *mailtest.Servers // receive the mail of the agent
 	dns                              *mailtest.DNS
 	mx                               *mailtest.MX
 	genuine, stranger                *mailtest.Signer
-	imap, imapCA, username, password string
+	imap, imapCA, username, password string                 // of the mailbox, by default on servers
 	deliver                          func(raw []byte) error // puts a mail into the mailbox
 }
 
 func newAttackedAgent(t *testing.T, program string) *attackedAgent {
 	t.Helper()
 	w := &attackedAgent{
-		t: t, dir: tempDir(t), program: program, dns: mailtest.NewDNS(t),
+		t: t, installedAgent: installedAgent{tempDir(t), program}, dns: mailtest.NewDNS(t),
 		servers: mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"}),
 	}
+	w.imap, w.imapCA, w.username, w.password = w.servers.IMAPTLS, w.servers.CAFile, w.servers.Username, w.servers.Password
 	w.mx = mailtest.StartMX(t, "mx.example.org", w.dns, func(raw []byte) error { return w.deliver(raw) })
 	w.genuine, w.stranger = w.signer("example.com"), w.signer("example.net")
 	return w
@@ -223,9 +220,7 @@ func (w *attackedAgent) attack(trust string, asks, believes bool) {
 	w.configure(trust)
 	w.poll()
 	for name, raw := range forgedMails(w.t, w.genuine, w.stranger) {
-		if err := w.mx.Post("evil@example.net", "goulard@example.org", raw); err != nil {
-			w.t.Fatalf("%s: %v", name, err)
-		}
+		w.send(name, "evil@example.net", raw)
 	}
 	w.poll()
 	w.wantNoEffect(asks, believes)
@@ -241,23 +236,14 @@ func (w *attackedAgent) attack(trust string, asks, believes bool) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.send("operator@example.com", good)
+	w.send("genuine", "operator@example.com", good)
 	w.poll()
 	w.wantAnswered(before, "which commit is live?")
 }
 
-// configure writes the files with a [trust] section, in which %q is the name server.
-func (w *attackedAgent) configure(trust string) {
-	w.t.Helper()
-	if strings.Contains(trust, "%q") {
-		trust = fmt.Sprintf(trust, w.dns.Addr)
-	}
-	w.writeFiles(trust)
-}
-
-// answerChallenge answers the challenge that a forged mail caused. Answers that a
-// forger, an autoresponder or a mailing list might send have no effect. The
-// operator's answer has.
+// answerChallenge answers the challenge that a forged mail caused. An answer that a
+// forger, an autoresponder or a mailing list might send has no effect, and the
+// operator's answer releases the mail.
 func (w *attackedAgent) answerChallenge(believes bool) {
 	w.t.Helper()
 	sent := w.servers.Sent()
@@ -280,35 +266,34 @@ func (w *attackedAgent) answerChallenge(believes bool) {
 		answer("From: operator@example.com\nList-Id: <x.example.com>\n", "me too"),
 		answer("From: operator@example.com\nContent-Type: multipart/report; boundary=x\n", yes),
 	} {
-		w.send("evil@example.net", raw)
+		w.send("a false answer", "evil@example.net", raw)
 	}
-	w.send("", answer("From: operator@example.com\n", yes)) // the null return path is that of a bounce
+	w.send("a bounce", "", answer("From: operator@example.com\n", yes)) // the null return path is that of a bounce
 	w.poll()
 	w.wantNoEffect(true, believes)
 
 	before := len(w.servers.Sent())
-	w.send("operator@example.com", answer("From: operator@example.com\n", "that was not me"))
+	w.send("the answer", "operator@example.com", answer("From: operator@example.com\n", "that was not me"))
 	w.poll()
 	w.wantAnswered(before, "that was not me")
 }
 
 // send sends a mail by SMTP with this envelope sender.
-func (w *attackedAgent) send(envelope string, raw []byte) {
+func (w *attackedAgent) send(name, envelope string, raw []byte) {
 	w.t.Helper()
 	if err := w.mx.Post(envelope, "goulard@example.org", raw); err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("%s: %v", name, err)
 	}
 }
 
-// writeFiles writes the configuration with this [trust] section, the passwords and
-// the agent's program, which repeats the message.
-func (w *attackedAgent) writeFiles(trust string) {
+// configure writes the configuration with a [trust] section, in which %q is the name server, the
+// passwords, and the agent's program, which repeats the message.
+func (w *attackedAgent) configure(trust string) {
 	w.t.Helper()
-	config := fmt.Sprintf(`[agent]
-handle = "goulard3120"
-operator = ["operator@example.com"]
-state_dir = "state"
-[mail]
+	if strings.Contains(trust, "%q") {
+		trust = fmt.Sprintf(trust, w.dns.Addr)
+	}
+	config := fmt.Sprintf(agentSection+`[mail]
 address = "goulard@example.org"
 [mail.imap]
 host = %q
@@ -326,25 +311,14 @@ command = ["./agent.sh"]
 mode = "none"
 [trust]
 %s`, w.imap, w.username, w.imapCA, w.servers.SMTPTLS, w.servers.CAFile, trust)
-	for file, text := range map[string]string{
-		"agent.toml": config, "imap": w.password, "smtp": w.servers.Password,
-		"agent.sh": "#!/bin/sh\necho run >>runs\nsed -n '/^<message [a-z0-9]*>$/,/^<\\/message [a-z0-9]*>$/p' | sed '1d;$d'\n",
-	} {
-		if err := testkit.WriteProgram(filepath.Join(w.dir, file), text); err != nil {
-			w.t.Fatal(err)
-		}
-		if file != "agent.sh" {
-			if err := os.Chmod(filepath.Join(w.dir, file), 0o600); err != nil {
-				w.t.Fatal(err)
-			}
-		}
-	}
+	writeFiles(w.t, w.dir, map[string]string{"agent.toml": config, "imap": w.password, "smtp": w.servers.Password})
+	writeScript(w.t, filepath.Join(w.dir, "agent.sh"), "echo run >>runs\nsed -n '/^<message [a-z0-9]*>$/,/^<\\/message [a-z0-9]*>$/p' | sed '1d;$d'")
 }
 
-// run runs the program and returns what it printed.
+// run runs a command, which must exit 0, and returns its standard output.
 func (w *attackedAgent) run(args ...string) []byte {
 	w.t.Helper()
-	cmd := exec.Command(w.program, append([]string{"--config", filepath.Join(w.dir, "agent.toml")}, args...)...)
+	cmd := w.command(w.t.Context(), args...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
@@ -357,15 +331,11 @@ func (w *attackedAgent) run(args ...string) []byte {
 func (w *attackedAgent) poll() { w.t.Helper(); w.run("poll") }
 
 // wantNoEffect checks that the mails are in quarantine and had no effect, except for
-// a challenge to the operator about a mail that nothing proves, if asks, and one about a
+// a challenge to the operator about a mail without a proof, if asks, and one about a
 // signed mail in doubt, if believes.
 func (w *attackedAgent) wantNoEffect(asks, believes bool) {
 	w.t.Helper()
-	var s state.State
-	data, err := os.ReadFile(filepath.Join(w.dir, "state", "state.json"))
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
+	s, err := w.store().Read()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -373,7 +343,7 @@ func (w *attackedAgent) wantNoEffect(asks, believes bool) {
 		w.t.Errorf("phase %s, inbox %+v, outbox %+v, turn %+v, halted %v", s.Phase, s.Inbox, s.Outbox, s.Turn, s.Halted())
 	}
 	if s.Quarantined == 0 {
-		w.t.Error("nothing is in quarantine")
+		w.t.Error("the quarantine is empty")
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "runs")); !errors.Is(err, fs.ErrNotExist) {
 		w.t.Errorf("the agent ran: %v", err)
@@ -386,10 +356,10 @@ func (w *attackedAgent) wantNoEffect(asks, believes bool) {
 	}
 	want := 0
 	if asks {
-		want++ // about a mail that nothing proves
+		want++ // about a mail without a proof
 	}
 	if believes {
-		want++ // about the signed mail whose file was made its text
+		want++ // about the signed mail with its file as the text
 	}
 	if len(sent) != want {
 		w.t.Errorf("%d mails were sent, want %d", len(sent), want)

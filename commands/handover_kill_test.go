@@ -6,7 +6,6 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ var handovers = flag.Int("handovers", 1, "how many handovers between two agents 
 
 // TestKilledHandovers has one agent hand another a file and ask it for a typed field, and
 // kills their polls, alone or with the agents that these run, at random moments in between.
-// The answer comes as it was submitted, with the file that came with it, in one turn of each,
+// The answer arrives as it was submitted, with its file, in one turn of each agent,
 // in one chain (docs/protocol.md, "The contract between agents").
 func TestKilledHandovers(t *testing.T) {
 	t.Parallel()
@@ -49,23 +48,21 @@ exit 3
 	for i := range content {
 		content[i] = byte(chance.Uint32())
 	}
-	if err := os.WriteFile(filepath.Join(s.dirs["alpha"], "log.bin"), content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(s.dirs["alpha"], "log.bin"), string(content))
 	for _, handle := range []string{"alpha", "beta"} { // each kill of an agent is an attempt
 		s.appendConfig(handle, "[turn]\n", "max_attempts = 20\n")
 	}
 	key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "test it"))
-	const kills = 4 // more questions than these would be above the pace of the mesh
+	const kills = 4 // the mesh limits the number of questions
 	for killed := 0; killed < kills && len(s.tasks("alpha")) == 0; killed++ {
 		handle := []string{"alpha", "beta"}[chance.IntN(2)]
-		poll := exec.Command(s.program, "--config", filepath.Join(s.dirs[handle], "agent.toml"), "poll", "--quiet")
+		poll := s.agent(handle).command(t.Context(), "poll", "--quiet")
 		if err := poll.Start(); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Duration(chance.IntN(150)) * time.Millisecond) // the moment of the kill
 		poll.Process.Kill()
-		if chance.IntN(2) == 0 { // its agent lives on, or dies with it; one that dies alone has failed
+		if chance.IntN(2) == 0 { // its agent survives, or dies with it; one that dies alone has failed
 			killAgents(t, s.dirs[handle])
 		}
 		poll.Wait() // it may have been killed

@@ -3,7 +3,6 @@ package commands
 import (
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,25 +12,24 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// monitor is what hears heartbeats.
+// monitor is a server for heartbeats.
 type monitor struct {
 	*httptest.Server
 
-	mu     sync.Mutex
-	asked  []string
-	answer int // the code; 0: it hangs
+	mu       sync.Mutex
+	requests []string
+	code     int // of its answers; 0: it hangs
 }
 
 func newMonitor() *monitor {
 	m := new(monitor)
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		m.asked = append(m.asked, r.Method+" "+r.RequestURI)
-		code := m.answer
+		m.requests = append(m.requests, r.Method+" "+r.RequestURI)
+		code := m.code
 		m.mu.Unlock()
 		if code == 0 {
 			<-r.Context().Done()
@@ -42,26 +40,24 @@ func newMonitor() *monitor {
 	return m
 }
 
-func (m *monitor) answers(code int) {
+// setCode sets the code of all answers from now on.
+func (m *monitor) setCode(code int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.answer = code
+	m.code = code
 }
 
-// heard returns what was asked since the last call.
-func (m *monitor) heard() []string {
+// takeRequests returns the requests since the last call.
+func (m *monitor) takeRequests() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	heard := m.asked
-	m.asked = nil
-	return heard
+	requests := m.requests
+	m.requests = nil
+	return requests
 }
 
 // scriptMonitor: monitor CODE
-func scriptMonitor(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 1 {
-		ts.Fatalf("usage: monitor CODE")
-	}
+func scriptMonitor(ts *testscript.TestScript, args []string) {
 	code, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	w := worldOf(ts)
@@ -70,63 +66,46 @@ func scriptMonitor(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Defer(w.monitor.Close)
 		ts.Setenv("MONITOR", w.monitor.URL)
 	}
-	w.monitor.answers(code)
+	w.monitor.setCode(code)
 }
 
-// scriptBeats: [!] beats PATTERN
-func scriptBeats(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: [!] beats PATTERN")
-	}
-	expect(ts, neg, args[0], strings.Join(worldOf(ts).monitor.heard(), "\n"))
+// scriptHeartbeats: [!] heartbeats PATTERN
+func scriptHeartbeats(ts *testscript.TestScript) string {
+	return strings.Join(worldOf(ts).monitor.takeRequests(), "\n")
 }
 
-// TestKilledHeartbeat kills a poll while its monitor hangs: all that the poll did counts,
-// and the next one repeats nothing.
+// TestKilledHeartbeat kills a poll while its monitor hangs. The work of that poll is done, and the
+// next poll does not repeat it.
 func TestKilledHeartbeat(t *testing.T) {
 	t.Parallel()
-	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	m := newMonitor()
 	defer m.Close()
-	program := buildProgram(t, dir)
-	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./reply.sh\"]\n[schedule]\nmode = \"none\"\nheartbeat = \""+m.URL+"/key\"\n")
-	if err := testkit.WriteProgram(filepath.Join(dir, "reply.sh"), "#!/bin/sh\ncat >/dev/null\necho yes\n"); err != nil {
-		t.Fatal(err)
-	}
-	poll := func() *exec.Cmd {
-		return exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "poll", "--quiet")
-	}
-	m.answers(200)
-	if out, err := poll().CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	raw := "From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m@example.com>\r\n\r\ndo it\r\n"
-	if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	m.heard()
-	m.answers(0)
-	killed := poll()
+	a := newInstalledAgent(t, servers, "[turn]\ncommand = [\"./reply.sh\"]\n"+noSchedule+"heartbeat = \""+m.URL+"/key\"\n")
+	writeScript(t, filepath.Join(a.dir, "reply.sh"), "cat >/dev/null\necho yes")
+	m.setCode(200)
+	a.poll(t)
+	deliverMail(t, servers, "m")
+	m.takeRequests()
+	m.setCode(0)
+	killed := a.command(t.Context(), "poll", "--quiet")
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for over := time.Now().Add(time.Minute); len(m.heard()) == 0; time.Sleep(time.Millisecond) { // the kill comes while the monitor is asked
+	for over := time.Now().Add(time.Minute); len(m.takeRequests()) == 0; time.Sleep(time.Millisecond) { // the kill comes while the monitor is asked
 		if time.Now().After(over) {
 			t.Fatal("the monitor was not asked")
 		}
 	}
 	killed.Process.Kill()
 	killed.Wait()
-	m.answers(200)
-	if out, err := poll().CombinedOutput(); err != nil {
-		t.Errorf("the next poll: %v\n%s", err, out)
-	}
+	m.setCode(200)
+	a.poll(t)
 	replies := 0
 	for _, sent := range servers.Sent() {
 		replies += strings.Count(string(sent.Raw), "Message-ID: <reply.")
 	}
-	if heard := m.heard(); replies != 1 || len(heard) != 1 || heard[0] != "GET /key" {
-		t.Errorf("%d answers, then asked %q", replies, heard)
+	if requests := m.takeRequests(); replies != 1 || len(requests) != 1 || requests[0] != "GET /key" {
+		t.Errorf("%d answers, then the requests %q", replies, requests)
 	}
 }

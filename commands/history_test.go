@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestHistoryFollow checks that the newest lines are printed first, as many as asked
-// for, and then each new line once, until the context ends.
+// TestHistoryFollow checks that the asked number of newest lines is printed first, and then each
+// new line once, until the context ends.
 func TestHistoryFollow(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "a"}
 	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.UTC)

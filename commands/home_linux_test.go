@@ -12,23 +12,14 @@ import (
 // unlistedUID is a user id that no passwd lists, as in a container that runs under any user id.
 const unlistedUID = 54321
 
-// TestUserMissingInPasswd runs the program under a user id that passwd does not list:
-// HOME counts. The id is that of a user namespace.
+// TestUserMissingInPasswd checks that HOME counts for a user id that passwd does not list. The id
+// is that of a user namespace.
 func TestUserMissingInPasswd(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	home := tempDir(t)
-	write := func(path, text string) {
-		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(filepath.Join(home, "work", "kept"), "")
-	write(filepath.Join(home, ".config", "agentstateloop", "agent.toml"),
+	writeFile(t, filepath.Join(home, "work", "kept"), "")
+	writeFile(t, filepath.Join(home, ".config", "agentstateloop", "agent.toml"),
 		"[agent]\nhandle = \"g1\"\noperator = [\"operator@example.com\"]\n[turn]\nworkdir = \"~/work\"\ncommand = [\"/bin/sh\", \"-c\", \"echo at home in $HOME\"]\n[schedule]\nmode = \"none\"\n")
 	run := func(env []string, args ...string) (string, int) {
 		t.Helper()
@@ -52,7 +43,7 @@ func TestUserMissingInPasswd(t *testing.T) {
 		env  []string
 		args string
 		code int
-		says string
+		want string
 	}{
 		{[]string{"HOME=" + home}, "status", exitDone, "@g1 is IDLE"},
 		{[]string{"HOME=" + home}, "tell hello", exitDone, "at home in " + home + "\n"},
@@ -63,8 +54,8 @@ func TestUserMissingInPasswd(t *testing.T) {
 		{nil, "status --config " + home + "/.config/agentstateloop/agent.toml", exitUsage, "error: user 54321 is not in passwd, and HOME is not set\nagentstateloop: hint: set HOME"},
 	} {
 		out, code := run(c.env, strings.Fields(c.args)...)
-		if code != c.code || !strings.Contains(out, c.says) {
-			t.Errorf("%s with %q: exit %d, want %d and %q:\n%s", c.args, c.env, code, c.code, c.says, out)
+		if code != c.code || !strings.Contains(out, c.want) {
+			t.Errorf("%s with %q: exit %d, want %d and %q:\n%s", c.args, c.env, code, c.code, c.want, out)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(home, ".local", "state", "agentstateloop", "g1", "state.json")); err != nil {

@@ -6,51 +6,42 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"agentstateloop/cycle/hook"
-	"agentstateloop/internal/testkit"
 	"agentstateloop/state"
 )
 
-// posted is a request that a hook has made.
-type posted struct {
+// hookRequest is a request that a hook has made.
+type hookRequest struct {
 	path   string
 	header http.Header
 	body   string
 }
 
-// TestHookExamples loads the examples of docs/operating.md as they are, but for the
-// addresses, and checks what ntfy, Telegram and a program get.
-func TestHookExamples(t *testing.T) {
+// TestHookExamplesOfDocs loads the examples of docs/operating.md with other addresses, and checks
+// the requests to ntfy and Telegram and the input of a program.
+func TestHookExamplesOfDocs(t *testing.T) {
 	t.Parallel()
-	got := make(chan posted, 1)
+	got := make(chan hookRequest, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got <- posted{r.URL.Path, r.Header, string(body)}
+		got <- hookRequest{r.URL.Path, r.Header, string(body)}
 	}))
 	defer server.Close()
-	doc, err := os.ReadFile("../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := readFile(t, "../docs/operating.md")
 	text := smallConfig
-	for _, example := range regexp.MustCompile("(?s)```toml\n(\\[\\[hook\\]\\].*?)```").FindAllSubmatch(doc, -1) {
-		text += string(example[1])
+	for _, example := range regexp.MustCompile("(?s)```toml\n(\\[\\[hook\\]\\].*?)```").FindAllStringSubmatch(doc, -1) {
+		text += example[1]
 	}
 	text = strings.NewReplacer("https://ntfy.sh", server.URL, "https://api.telegram.org", server.URL).Replace(text)
 	file := writeConfig(t, text)
 	dir := filepath.Dir(file)
-	const program = "#!/bin/sh\necho \"$AGENTSTATELOOP_EVENT $AGENTSTATELOOP_HANDLE $PWD\" > heard; cat >> heard\n"
-	for name, content := range map[string]string{"telegram-token": "123:abc-def-token\n", "on-event.sh": program} {
-		if err := testkit.WriteProgram(filepath.Join(dir, name), content); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFile(t, filepath.Join(dir, "telegram-token"), "123:abc-def-token\n")
+	writeScript(t, filepath.Join(dir, "on-event.sh"), "echo \"$AGENTSTATELOOP_EVENT $AGENTSTATELOOP_HANDLE $PWD\" >input; cat >>input")
 	a, err := testLoader().Load(file)
 	if err != nil {
 		t.Fatal(err)
@@ -72,11 +63,11 @@ func TestHookExamples(t *testing.T) {
 	}
 
 	deliver(a.Hooks[0])
-	heard, err := os.ReadFile(filepath.Join(dir, "heard"))
-	first, rest, _ := strings.Cut(string(heard), "\n")
-	var again state.Announcement
-	if err != nil || first != "blocker "+a.Handle+" "+dir || json.Unmarshal([]byte(rest), &again) != nil || again.Data.Reason != event.Data.Reason {
-		t.Errorf("the program heard %q: %v", heard, err)
+	input := readFile(t, filepath.Join(dir, "input"))
+	first, rest, _ := strings.Cut(input, "\n")
+	var decoded state.Announcement
+	if first != "blocker "+a.Handle+" "+dir || json.Unmarshal([]byte(rest), &decoded) != nil || decoded.Data.Reason != event.Data.Reason {
+		t.Errorf("the input of the program is %q", input)
 	}
 
 	deliver(a.Hooks[1])
@@ -109,9 +100,9 @@ func TestHookExamples(t *testing.T) {
 	}
 }
 
-// TestHookRepeatsToken checks that no beginning of a token is left where an answer
-// is cut, or where an address is.
-func TestHookRepeatsToken(t *testing.T) {
+// TestHookErrorHidesToken checks that an error has no beginning of a token, also at the place where an
+// answer or an address is cut.
+func TestHookErrorHidesToken(t *testing.T) {
 	t.Parallel()
 	const token = "abc:def+ghi&jkl-mnopqrstuvwxyz-0123456789"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,9 +115,7 @@ func TestHookRepeatsToken(t *testing.T) {
 	defer server.Close()
 	file := writeConfig(t, smallConfig+"[[hook]]\nname = \"x\"\non = [\"halt\"]\nurl = \""+server.URL+"/{token}?t={token}\"\ntoken_file = \"token\"\n"+
 		"[[hook]]\nname = \"y\"\non = [\"halt\"]\ncommand = [\"sh\", \"-c\", \"printf %0165d 0 >&2; cat token >&2; exit 1\"]\n")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(file), "token"), []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(filepath.Dir(file), "token"), token+"\n")
 	a, err := testLoader().Load(file)
 	if err != nil {
 		t.Fatal(err)

@@ -17,14 +17,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestInitKilledAtEachWrite ends init at its system calls that change files: by KILL, after
-// which the same init must be able to go on, and by INT, after which nothing may be left
-// unless everything is there.
+// which the same init must succeed, and by INT, after which either all files or no files exist.
 func TestInitKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("strace", "-f", "-qq", "-o", os.DevNull, "true").CombinedOutput(); err != nil {
@@ -42,7 +42,7 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 		for call, times := range calls {
 			step := 1
 			if signal == "KILL" {
-				step = part(1, 2) // of INT there are few enough
+				step = part(1, 2) // there are only a few cases of INT
 			}
 			for n := 0; n < times; n += step {
 				dir := t.TempDir()
@@ -59,21 +59,21 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 				if output, err := cmd.CombinedOutput(); err != nil {
 					ended[signal]++
 				} else if len(output) == 0 {
-					t.Errorf("%s: init says nothing", at)
+					t.Errorf("%s: init prints nothing", at)
 				}
-				came := signal
+				effective := signal
 				if n := strings.Count(readFile(t, trace), "--- SIGINT "); n > 1 {
-					came = "KILL" // strace counts the calls of each thread; the second INT ends init at once
+					effective = "KILL" // strace counts the calls of each thread; the second INT ends init at once
 				} else if n == 1 {
 					ended["one INT"]++
 				}
-				wantWhole(t, dir, at, came)
+				wantAllOrNothing(t, dir, at, effective)
 				again := exec.Command(program, args...)
 				again.Stdin = strings.NewReader("hunter2-and-more\n")
 				if output, err := again.CombinedOutput(); err != nil {
 					t.Errorf("%s: the next init: %v: %s", at, err, output)
 				}
-				wantWhole(t, dir, at+", again", signal)
+				wantAllOrNothing(t, dir, at+", again", signal)
 				if _, err := os.Stat(filepath.Join(dir, "conf/agent.toml")); err != nil {
 					t.Errorf("%s: the next init made no configuration: %v", at, err)
 				}
@@ -93,7 +93,7 @@ func TestInitKilledAtEachWrite(t *testing.T) {
 	}
 }
 
-// initArguments are those of an init that writes two files and two folders in dir.
+// initArguments are the arguments of an init that writes two files and two folders in dir.
 func initArguments(dir string) []string {
 	return []string{"init", "--config", filepath.Join(dir, "conf/agent.toml"), "--no-network", "--preset", "gmail",
 		"--handle", "goulard3120", "--operator", "operator@example.com", "--address", "goulard3120@gmail.com", "--password-stdin",
@@ -101,9 +101,9 @@ func initArguments(dir string) []string {
 		"--crontab", filepath.Join(dir, "crontab")}
 }
 
-// wantWhole checks that a configuration comes with all that it names, and that init leaves
-// nothing without one if a signal let it clean up.
-func wantWhole(t *testing.T, dir, at, signal string) {
+// wantAllOrNothing checks that all files of a configuration exist with it, and that init leaves no
+// files without a configuration if a signal let it clean up.
+func wantAllOrNothing(t *testing.T, dir, at, signal string) {
 	t.Helper()
 	password, err := os.ReadFile(filepath.Join(dir, "conf/goulard3120.password"))
 	if err == nil && string(password) != "hunter2-and-more\n" {
@@ -117,14 +117,14 @@ func wantWhole(t *testing.T, dir, at, signal string) {
 	case confErr == nil && !bytes.HasSuffix(text, []byte("\n")):
 		t.Errorf("%s: the configuration is torn", at)
 	case confErr != nil && signal == "INT":
-		if left := leftIn(t, dir); len(left) > 0 {
+		if left := filesLeftByInit(t, dir); len(left) > 0 {
 			t.Errorf("%s: it left %q", at, left)
 		}
 	}
 }
 
-// leftIn returns what is in dir besides the crontab program of the test.
-func leftIn(t *testing.T, dir string) []string {
+// filesLeftByInit returns the files in dir besides the crontab program of the test.
+func filesLeftByInit(t *testing.T, dir string) []string {
 	t.Helper()
 	var left []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -139,18 +139,18 @@ func leftIn(t *testing.T, dir string) []string {
 	return left
 }
 
-// TestCtrlCAtInit presses Ctrl-C at a terminal where the program runs as a person starts it:
-// at a question, while the terminal does not echo, while a server is tried, and at the
-// question that follows. Nothing is written, and the terminal echoes again.
+// TestCtrlCAtInit presses Ctrl-C at a terminal where a person has started the program:
+// at a question, while the terminal does not echo, while init tries a server, and at the
+// question that follows. Init leaves no file, and the terminal has its first state again.
 func TestCtrlCAtInit(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	hangs, _ := silent(t)
+	hangs, _ := startSilentServer(t)
 	closed := mailtest.StartNobody(t)
 	for name, c := range map[string]struct {
 		flags   []string
 		answers []string // to the questions before
-		at      string   // what is on the screen when Ctrl-C is pressed
+		at      string   // the end of the screen when Ctrl-C is pressed
 		hidden  bool
 	}{
 		"the first question": {nil, nil, "the one you write from: ", false},
@@ -169,58 +169,63 @@ func TestCtrlCAtInit(t *testing.T) {
 				"--state-dir", filepath.Join(dir, "state"), "--crontab", filepath.Join(dir, "crontab")}, c.flags...)...)
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-			if err := cmd.Start(); err != nil {
+			before, err := term.GetState(int(tty.Fd()))
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
-			stop := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
-			defer stop.Stop()
 			screen := bufio.NewReader(person)
-			var seen strings.Builder
-			until := func(text string) {
-				for !strings.HasSuffix(seen.String(), text) {
-					b, err := screen.ReadByte()
-					if err != nil {
-						t.Fatalf("instead of %q: %q, %v", text, seen.String(), err)
-					}
-					seen.WriteByte(b)
+			waitFor := func(text string) {
+				t.Helper()
+				// The screen has an end when all processes have closed the terminal.
+				printed, err := readUntil(screen, text, func() { cmd.Process.Kill(); tty.Close() })
+				if err != nil {
+					t.Fatalf("%v; the terminal shows\n%s", err, printed)
 				}
 			}
 			for pair := range slices.Chunk(c.answers, 2) {
-				until(pair[0])
+				waitFor(pair[0])
 				io.WriteString(person, pair[1]+"\n")
 			}
-			until(c.at)
+			waitFor(c.at)
 			if c.hidden {
 				waitForEcho(t, tty, false)
 			}
 			began := time.Now()
 			io.WriteString(person, "\x03")
-			go io.Copy(&seen, screen)
-			err := cmd.Wait()
+			go io.Copy(io.Discard, screen)
+			stop := time.AfterFunc(dialogueTimeout, func() { cmd.Process.Kill() })
+			defer stop.Stop()
+			err = cmd.Wait()
 			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitError || time.Since(began) > 5*time.Second {
 				t.Errorf("init ended with %v after %v", err, time.Since(began))
 			}
 			waitForEcho(t, tty, true)
-			if left := leftIn(t, dir); len(left) > 0 {
+			if after, err := term.GetState(int(tty.Fd())); err != nil || *after != *before {
+				t.Errorf("the terminal is in state %+v, %v; want %+v", after, err, before)
+			}
+			if left := filesLeftByInit(t, dir); len(left) > 0 {
 				t.Errorf("it left %q", left)
 			}
 		})
 	}
 }
 
-// waitForEcho waits until the terminal shows what is typed, or hides it.
-func waitForEcho(t *testing.T, tty *os.File, shown bool) {
+// waitForEcho waits until the terminal echoes the keyboard, or does not.
+func waitForEcho(t *testing.T, tty *os.File, echoes bool) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // a terminal does not report such a change
 		attributes, err := unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (attributes.Lflag&unix.ECHO != 0) == shown {
+		if (attributes.Lflag&unix.ECHO != 0) == echoes {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the terminal echoes: %v", !shown)
+			t.Fatalf("the terminal echoes: %v", !echoes)
 		}
 	}
 }

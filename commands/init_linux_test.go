@@ -3,27 +3,23 @@ package commands
 import (
 	"bufio"
 	"bytes"
-	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
-	"golang.org/x/term"
 
-	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/account"
-	"agentstateloop/internal/secret"
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/turn/box"
 )
 
 // openTerminal returns both ends of a pseudo-terminal.
@@ -53,142 +49,136 @@ func openTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
+// dialogueTimeout is how long a program may take until it prints the text that a test waits for.
+const dialogueTimeout = 30 * time.Second
+
+var errDialogueTimeout = fmt.Errorf("nothing more came within %v", dialogueTimeout)
+
+// readUntil reads the output of a program up to the end of text. If that does not come in time, it
+// calls abort, which must end the reads, and returns the output and an error.
+func readUntil(r *bufio.Reader, text string, abort func()) (printed string, err error) {
+	watchdog := time.AfterFunc(dialogueTimeout, abort)
+	defer watchdog.Stop()
+	var all strings.Builder
+	for !strings.HasSuffix(all.String(), text) {
+		b, err := r.ReadByte()
+		if err != nil {
+			return all.String(), fmt.Errorf("the program did not print %q: %w", text, err)
+		}
+		all.WriteByte(b)
+	}
+	return all.String(), nil
+}
+
 // initDialogue is an init that runs in this process, at a pseudo-terminal.
 type initDialogue struct {
 	t          *testing.T
 	dir        string
 	person     *os.File      // the person's end: the keyboard and the screen
 	tty        *os.File      // the end of init
-	questions  *bufio.Reader // what init prints to standard error
-	printed    bytes.Buffer  // what it prints to standard output; to be read when it is done
+	output     *bufio.Reader // standard error of init
+	abort      func()        // ends the reads of output
+	printed    bytes.Buffer  // standard output of init; to be read when it is done
 	transcript bytes.Buffer  // questions and answers so far
-	cancel     context.CancelFunc
-	done       chan int // the exit code
+	done       chan int      // the exit code
 }
 
-// startInit starts init with flags. The folder bin in dir is in its PATH.
-func startInit(t *testing.T, dir, self string, flags ...string) *initDialogue {
+// startInit starts init with flags. The folder bin in dir is in its PATH. If dir has no
+// configuration, init uses a crontab of the test.
+func startInit(t *testing.T, dir string, flags ...string) *initDialogue {
+	t.Helper()
+	return startInitAs(t, dir, "/usr/bin/"+name, flags...)
+}
+
+// startInitAs is startInit for a program whose path is self.
+func startInitAs(t *testing.T, dir, self string, flags ...string) *initDialogue {
 	t.Helper()
 	d := &initDialogue{t: t, dir: dir, done: make(chan int, 1)}
 	d.person, d.tty = openTerminal(t)
-	command, _, err := crontest.Write(d.dir)
-	if err != nil {
-		t.Fatal(err)
+	args := append([]string{name, "init", "--config", d.config()}, flags...)
+	if _, err := os.Stat(d.config()); err != nil {
+		crontab, _, err := crontest.Write(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--crontab", crontab)
 	}
-	p := program{
-		stdin: d.tty,
-		loader: &config.Loader{
-			Environ:    []string{"PATH=" + filepath.Join(d.dir, "bin") + ":/usr/bin:/bin"},
-			Account:    func() (account.Account, error) { return account.Account{Home: d.dir, Known: true}, nil },
-			Executable: func() (string, error) { return self, nil },
-			Now:        time.Now,
-			Secrets:    new(secret.Known),
-		},
-		proc: "/proc",
-	}
-	d.listen(func(ctx context.Context, stderr io.Writer) int {
-		p.out = terminal.Output{Stdout: &d.printed, Stderr: stderr}
-		return p.run(ctx, append([]string{name, "init", "--config", d.config(), "--no-network", "--crontab", command}, flags...))
-	})
-	return d
-}
-
-// listen runs init in this process, and hears what it prints to standard error.
-func (d *initDialogue) listen(run func(ctx context.Context, stderr io.Writer) int) {
 	read, write := io.Pipe()
-	d.questions = bufio.NewReader(read)
-	ctx, cancel := context.WithCancel(d.t.Context())
-	d.cancel = cancel
-	d.t.Cleanup(cancel)
+	d.output, d.abort = bufio.NewReader(read), func() { write.CloseWithError(errDialogueTimeout) }
+	p := testProgram()
+	p.stdin, p.out, p.proc = d.tty, terminal.Output{Stdout: &d.printed, Stderr: write}, "/proc"
+	p.loader.Environ = []string{"PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
+	p.loader.Account = func() (account.Account, error) { return account.Account{Home: dir, Known: true}, nil }
+	p.loader.Executable = func() (string, error) { return self, nil }
 	go func() {
-		d.done <- run(ctx, write)
+		d.done <- p.run(t.Context(), args)
 		write.Close()
 	}()
+	return d
 }
 
 func (d *initDialogue) config() string { return filepath.Join(d.dir, "agent.toml") }
 
-// startInitOfMail starts `init --preset gmail --runner none`.
-func startInitOfMail(t *testing.T) *initDialogue {
-	t.Helper()
-	return startInit(t, t.TempDir(), "/usr/bin/"+name, "--preset", "gmail", "--runner", "none")
+// waitFor waits until init has printed all of these texts, one after another.
+func (d *initDialogue) waitFor(texts ...string) {
+	d.t.Helper()
+	for _, text := range texts {
+		printed, err := readUntil(d.output, text, d.abort)
+		d.transcript.WriteString(printed)
+		if err != nil {
+			d.t.Fatalf("%v; the terminal shows\n%s", err, &d.transcript)
+		}
+	}
 }
 
-// answer waits for a question that contains this text, with all that is said before it,
-// and types the answer.
+// answer waits for a question that ends so, and types the answer.
 func (d *initDialogue) answer(question, text string) {
 	d.t.Helper()
-	var asked strings.Builder
-	for !strings.HasSuffix(asked.String(), ": ") || !strings.Contains(asked.String(), question) {
-		b, err := d.questions.ReadByte()
-		if err != nil {
-			d.t.Fatalf("instead of %q: %q, %v", question, asked.String(), err)
-		}
-		asked.WriteByte(b)
+	d.waitFor(question + ": ")
+	if strings.Contains(question, "not shown") {
+		waitForEcho(d.t, d.tty, false)
 	}
-	if _, err := io.WriteString(d.person, text); err != nil {
+	if _, err := io.WriteString(d.person, text+"\n"); err != nil {
 		d.t.Fatal(err)
 	}
+	d.transcript.WriteString("\n") // which the terminal shows
 }
 
-// waitForEchoOff waits until the terminal does not show what is typed.
-func (d *initDialogue) waitForEchoOff() {
+// waitForExit waits until init ends with this exit code, and returns its output since the last
+// answer. No line of the dialogue may repeat its words.
+func (d *initDialogue) waitForExit(code int) string {
 	d.t.Helper()
-	ctx, cancel := context.WithTimeout(d.t.Context(), 30*time.Second)
-	defer cancel()
-	for {
-		if ctx.Err() != nil {
-			d.t.Fatal("the terminal still shows what is typed")
-		}
-		attributes, err := unix.IoctlGetTermios(int(d.tty.Fd()), unix.TCGETS)
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		if attributes.Lflag&unix.ECHO == 0 {
-			return
+	watchdog := time.AfterFunc(dialogueTimeout, d.abort)
+	defer watchdog.Stop()
+	rest, err := io.ReadAll(d.output)
+	d.transcript.Write(rest)
+	if err != nil {
+		d.t.Fatalf("init does not end: %v; the terminal shows\n%s", err, &d.transcript)
+	}
+	if got := <-d.done; got != code {
+		d.t.Fatalf("init exits %d, want %d: %s\n%s", got, code, &d.transcript, &d.printed)
+	}
+	for line := range strings.Lines(d.transcript.String()) {
+		if words := mailtest.Repeated(line); words != "" {
+			d.t.Errorf("%q is repeated in %q", words, line)
 		}
 	}
-}
-
-// terminalText returns what the terminal has shown of what was typed.
-func (d *initDialogue) terminalText() string {
-	d.t.Helper()
-	if err := d.person.SetReadDeadline(time.Now().Add(time.Second)); err != nil {
-		// This device has no deadlines. All of the text is there by now.
-		d.t.Log(err)
-	}
-	var all []byte
-	buf := make([]byte, 4096)
-	if n, err := d.person.Read(buf); err == nil {
-		all = append(all, buf[:n]...)
-	}
-	return string(all)
-}
-
-// answerUntilPassword answers all questions but the last, which asks for the
-// password.
-func (d *initDialogue) answerUntilPassword() {
-	d.answer("your own email address", "operator@example.com\n")
-	d.answer("the agent's own email address", "goulard3120@gmail.com\n")
-	d.answer("[goulard3120]", "\n")
-	d.answer("app password", "")
-	d.waitForEchoOff()
+	return string(rest)
 }
 
 // TestInitHidesPassword checks that the terminal does not show the password while
 // it is typed, and that only the password file has it.
 func TestInitHidesPassword(t *testing.T) {
-	d := startInitOfMail(t)
-	d.answerUntilPassword()
-	go io.Copy(io.Discard, d.questions)
-	if _, err := io.WriteString(d.person, "hunter2-and-more\n"); err != nil {
-		t.Fatal(err)
-	}
-	if code := <-d.done; code != exitDone {
-		t.Fatalf("init exits %d, want 0", code)
-	}
-	if shown := d.terminalText(); strings.Contains(shown, "hunter2") || !strings.Contains(shown, "operator@example.com") {
-		t.Errorf("the terminal shows %q", shown)
+	d := startInit(t, t.TempDir(), "--preset", "gmail", "--runner", "none", "--no-network")
+	d.answer("the one you write from", "operator@example.com")
+	d.answer("the agent's own email address", "goulard3120@gmail.com")
+	d.answer("[goulard3120]", "")
+	d.answer(passwordNote, "hunter2-and-more")
+	d.waitForExit(exitDone)
+	shown := make([]byte, 4096)
+	n, err := d.person.Read(shown)
+	if err != nil || bytes.Contains(shown[:n], []byte("hunter2")) || !bytes.Contains(shown[:n], []byte("operator@example.com")) {
+		t.Errorf("the terminal shows %q, %v", shown[:n], err)
 	}
 	if got := readFile(t, filepath.Join(d.dir, "goulard3120.password")); got != "hunter2-and-more\n" {
 		t.Errorf("the file has %q", got)
@@ -198,152 +188,102 @@ func TestInitHidesPassword(t *testing.T) {
 	}
 }
 
-// TestInitInterrupted checks that an interrupted init restores the terminal and
-// writes no file.
-func TestInitInterrupted(t *testing.T) {
-	d := startInitOfMail(t)
-	before, err := term.GetState(int(d.tty.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d.answerUntilPassword()
-	go io.Copy(io.Discard, d.questions)
-	d.cancel()
-	if code := <-d.done; code == exitDone {
-		t.Error("an interrupted init exits 0")
-	}
-	if after, err := term.GetState(int(d.tty.Fd())); err != nil || *after != *before {
-		t.Errorf("the terminal is in state %+v, %v; want %+v", after, err, before)
-	}
-	entries, err := os.ReadDir(d.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.Name() != "crontab" {
-			t.Errorf("it left the file %s", e.Name())
-		}
-	}
-}
-
-// TestInitOffersSandbox checks that init asks about the box where one can be made, and
-// that an empty line takes it if the program works there.
+// TestInitOffersSandbox checks that init asks about the sandbox on a machine that has them, and
+// that an empty line takes it if the program works in it.
 func TestInitOffersSandbox(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := box.Bubblewrap(t.Context(), self); err != nil {
-		if os.Getenv(requireReal) != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needSandbox(t, self)
+	printed := []string{"--print", "--no-network", "--preset", "none", "--schedule", "none", "--handle", "goulard3120"}
 	const works = "[ \"$1\" = --version ] && echo 2.1.0 && echo x >\"$HOME/settings\""
-	type exchange struct{ question, answer string }
+	type exchange struct{ text, question, answer string }
 	for name, c := range map[string]struct {
 		runner, script string
 		dialogue       []exchange
-		want           string
+		sandbox        bool
 	}{
-		"claude":                  {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"gemini":                  {"gemini", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"declined":                {"claude", works, []exchange{{"[bwrap]", "none\n"}}, ""},
-		"another word":            {"claude", works, []exchange{{"[bwrap]", "docker\n"}, {"docker", ""}, {"is not one of", ""}, {"[bwrap]", "bwrap\n"}}, "bwrap"},
-		"fails in the sandbox":    {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"[none]", "\n"}}, ""},
-		"program missing":         {"claude", "", []exchange{{"claude is not in the agent's PATH", ""}, {"use it anyway? [y/N]", "y\n"}, {"[none]", "\n"}}, ""},
-		"program found":           {"claude", works, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"its own sandbox":         {"codex", works, []exchange{{"[none]", "\n"}}, ""},
-		"despite its own sandbox": {"codex", works, []exchange{{"[none]", "bwrap\n"}}, "bwrap"},
-		"exec is not run":         {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"[bwrap]", "\n"}}, "bwrap"},
-		"api":                     {"api", "", nil, ""},
+		"claude":                  {"claude", works, []exchange{{"", "[bwrap]", ""}}, true},
+		"gemini":                  {"gemini", works, []exchange{{"", "[bwrap]", ""}}, true},
+		"declined":                {"claude", works, []exchange{{"", "[bwrap]", "none"}}, false},
+		"another word":            {"claude", works, []exchange{{"", "[bwrap]", "docker"}, {"docker: is not one of", "[bwrap]", "bwrap"}}, true},
+		"fails in the sandbox":    {"claude", `cat "${0%/*}/../private" && echo 2.1.0`, []exchange{{"", "[none]", ""}}, false},
+		"program missing":         {"claude", "", []exchange{{"claude is not in the agent's PATH", useAnyway, "y"}, {"", "[none]", ""}}, false},
+		"its own sandbox":         {"codex", works, []exchange{{"", "[none]", ""}}, false},
+		"despite its own sandbox": {"codex", works, []exchange{{"", "[none]", "bwrap"}}, true},
+		"exec is not run":         {"exec", `echo "$0 was run" >"${0%/*}/../ran"`, []exchange{{"", "[bwrap]", ""}}, true},
+		"api":                     {"api", "", nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, "bin"), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			writeFiles(t, dir, map[string]string{"private": "hunter2\n", "bin/other": ""})
 			program := filepath.Join(dir, "bin", c.runner)
-			for file, text := range map[string]string{program: "#!/bin/sh\n" + c.script + "\n", filepath.Join(dir, "private"): "hunter2\n"} {
-				if err := testkit.WriteProgram(file, text); err != nil {
-					t.Fatal(err)
-				}
+			if c.script != "" {
+				writeScript(t, program, c.script)
 			}
-			if c.script == "" {
-				if err := os.Remove(program); err != nil {
-					t.Fatal(err)
-				}
-			}
-			flags := []string{"--print", "--preset", "none", "--schedule", "none", "--handle", "goulard3120", "--runner", c.runner}
+			flags := append(slices.Clone(printed), "--runner", c.runner)
 			switch c.runner {
 			case "exec":
 				flags = append(flags, "--command", program)
 			case "api":
 				flags = append(flags, "--api-provider", "openai", "--api-model", "m", "--api-base-url", "http://127.0.0.1:1/v1")
 			}
-			d := startInit(t, dir, self, flags...)
+			d := startInitAs(t, dir, self, flags...)
 			for _, e := range c.dialogue {
+				d.waitFor(e.text)
 				d.answer(e.question, e.answer)
 			}
-			d.wantSandbox(c.want)
+			d.wantSandbox(c.sandbox)
 			if _, err := os.Stat(filepath.Join(dir, "ran")); err == nil {
 				t.Error("a program of the operator's own was run")
 			}
 		})
 	}
 
-	// Where no box can be made, nothing is asked.
+	// On a machine without sandboxes, init does not ask.
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "self")
-	if err := testkit.WriteProgram(broken, "#!/bin/sh\nexit 1\n"); err != nil {
-		t.Fatal(err)
-	}
-	startInit(t, dir, broken, "--print", "--preset", "none", "--schedule", "none", "--handle", "goulard3120", "--command", "/bin/cat").wantSandbox("")
+	writeScript(t, broken, "exit 1")
+	startInitAs(t, dir, broken, append(printed, "--command", "/bin/cat")...).wantSandbox(false)
 }
 
-// wantSandbox checks that init asks nothing more, and which sandbox it prints.
-func (d *initDialogue) wantSandbox(want string) {
+// wantSandbox checks that init has no more questions, and whether it prints a sandbox.
+func (d *initDialogue) wantSandbox(want bool) {
 	d.t.Helper()
-	asked, _ := io.ReadAll(d.questions)
-	if code := <-d.done; code != exitDone || len(asked) > 0 {
-		d.t.Fatalf("init exits %d, and asks %q", code, asked)
+	if rest := strings.TrimSpace(d.waitForExit(exitDone)); rest != "" {
+		d.t.Errorf("init asks %q", rest)
 	}
-	if got := strings.Contains(d.printed.String(), "\nsandbox = \"bwrap\""); got != (want == "bwrap") {
-		d.t.Errorf("want sandbox %q in\n%s", want, &d.printed)
+	if got := strings.Contains(d.printed.String(), "\nsandbox = \"bwrap\""); got != want {
+		d.t.Errorf("want a sandbox: %v, in\n%s", want, &d.printed)
 	}
 }
 
-// TestInitTestsNATSMesh asks again for the URL and the key of a mesh over NATS,
-// whose servers know another key.
+// TestInitTestsNATSMesh checks that init asks again for the URL and the key of a mesh over NATS
+// until the servers accept them.
 func TestInitTestsNATSMesh(t *testing.T) {
 	t.Parallel()
 	engine := fleettest.Start(t, "agent")
 	dir, closed := t.TempDir(), mailtest.StartNobody(t)
-	key := func(name, seed string) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(seed+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
+	key := func(name, seed string) string { return writeFile(t, filepath.Join(dir, name), seed+"\n") }
 	wrong, right := fleettest.NewKey(t), engine.Users["agent"]
 	const question = "the file for the agent's mesh key (created if it is missing)"
-	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+closed)
-	d.types(question+" ["+filepath.Join(dir, "agent.nk")+"]", key("bad", "my-password"))
-	d.says("not the seed of a user's nkey", "hint: ")
-	d.types(keep, "")
-	d.types(question+" ["+filepath.Join(dir, "bad")+"]", key("wrong", wrong.Seed))
-	d.says("trying nats://"+closed, "connection refused", "hint: is nats-server running, and the url right?")
-	d.types(keep, "")
-	d.types("the URL of the mesh [nats://"+closed+"]", "nats://n1.example.com")
-	d.says("would send messages unencrypted")
-	d.types(keep, "")
-	d.types("the URL of the mesh [nats://n1.example.com]", engine.URL())
-	d.says("trying "+engine.URL(), "key refused", "hint: the servers must know this agent's key: pass agent="+wrong.Public+" to `agentstateloop fleet plan`")
-	d.types(keep, "")
-	d.types(question+" ["+filepath.Join(dir, "wrong")+"]", key("right", right.Seed))
-	d.says("trying " + engine.URL() + " …\n")
-	d.ends(exitDone)
+	d := startInit(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+closed)
+	d.answer(question+" ["+filepath.Join(dir, "agent.nk")+"]", key("bad", "my-password"))
+	d.waitFor("not the seed of a user's nkey", "hint: ")
+	d.answer(useAnyway, "")
+	d.answer(question+" ["+filepath.Join(dir, "bad")+"]", key("wrong", wrong.Seed))
+	d.waitFor("trying nats://"+closed, "connection refused", "hint: is nats-server running, and the url right?")
+	d.answer(useAnyway, "")
+	d.answer("the URL of the mesh [nats://"+closed+"]", "nats://n1.example.com")
+	d.waitFor("would send messages unencrypted")
+	d.answer(useAnyway, "")
+	d.answer("the URL of the mesh [nats://n1.example.com]", engine.URL())
+	d.waitFor("trying "+engine.URL(), "key refused", "hint: the servers must know this agent's key: pass agent="+wrong.Public+" to `agentstateloop fleet plan`")
+	d.answer(useAnyway, "")
+	d.answer(question+" ["+filepath.Join(dir, "wrong")+"]", key("right", right.Seed))
+	d.waitFor("trying " + engine.URL() + " …\n")
+	d.waitForExit(exitDone)
 	if text := readFile(t, d.config()); !strings.Contains(text, `key_file = "~/right"`) || !strings.Contains(text, engine.URL()) {
 		t.Errorf("the key and the url are not in\n%s", text)
 	}
@@ -352,14 +292,13 @@ func TestInitTestsNATSMesh(t *testing.T) {
 	}
 }
 
-// TestInitCreatesKey checks that a key that is made at a terminal is not tried, and is
-// written with the configuration.
+// TestInitCreatesKey checks that init writes a new key with the configuration, without trying it.
 func TestInitCreatesKey(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	d := startInitOnline(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+mailtest.StartNobody(t))
-	d.types("["+filepath.Join(dir, "agent.nk")+"]", "")
-	if text := d.ends(exitDone); strings.Contains(text, "trying nats") {
+	d := startInit(t, dir, "--preset", "none", "--runner", "none", "--handle", "agent", "--mesh-url", "nats://"+mailtest.StartNobody(t))
+	d.answer("["+filepath.Join(dir, "agent.nk")+"]", "")
+	if text := d.waitForExit(exitDone); strings.Contains(text, "trying nats") {
 		t.Errorf("it said %s", text)
 	}
 	seed := strings.TrimSpace(readFile(t, filepath.Join(dir, "agent.nk")))

@@ -12,18 +12,14 @@ import (
 
 var updatePage = flag.Bool("update", false, "write the part of docs/json.md that is made from docs/json")
 
-// pageMark is the line of docs/json.md below which everything is made from docs/json.
+// pageMark is the line of docs/json.md before the part that is made from docs/json.
 const pageMark = "<!-- What follows is made from docs/json: go test ./commands -run TestJSONPage -update -->\n"
 
-// TestJSONPage checks that docs/json.md says what docs/json says. With -update it
-// writes that part of the page.
+// TestJSONPage checks that docs/json.md agrees with docs/json. With -update it writes that part of
+// the page.
 func TestJSONPage(t *testing.T) {
 	const file = "../docs/json.md"
-	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, made, found := strings.Cut(string(page), pageMark)
+	head, made, found := strings.Cut(readFile(t, file), pageMark)
 	if !found {
 		t.Fatalf("docs/json.md has no line %s", pageMark)
 	}
@@ -35,28 +31,21 @@ func TestJSONPage(t *testing.T) {
 		return
 	}
 	if made != want {
-		t.Error("docs/json.md is not what docs/json says: go test ./commands -run TestJSONPage -update")
+		t.Error("docs/json.md does not agree with docs/json: go test ./commands -run TestJSONPage -update")
 	}
 }
 
-// TestErrorCodesAreDocumented checks that the page has each word for an error, and the
-// schema knows no other.
+// TestErrorCodesAreDocumented checks that the page has each error code, and that the schema has the
+// same codes.
 func TestErrorCodesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../docs/json.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	common := readSchemas(t).trees["common.json"]
-	codes := common.at("$defs", "error", "properties", "code", "enum")
-	var listed []string
-	for _, code := range list(codes) {
-		listed = append(listed, code.(string))
-	}
+	page := readFile(t, "../docs/json.md")
+	definition := readSchemas(t).trees["common.json"].object("$defs").object("error")
+	listed := list(definition.object("properties").object("code").values["enum"])
 	for _, code := range errorCodes {
-		if !slices.Contains(listed, string(code)) {
+		if !slices.Contains(listed, any(string(code))) {
 			t.Errorf("docs/json/common.json does not have the code %s", code)
 		}
-		if !bytes.Contains(page, fmt.Appendf(nil, "\n| `%s` |", code)) {
+		if !strings.Contains(page, fmt.Sprintf("\n| `%s` |", code)) {
 			t.Errorf("docs/json.md does not explain the code %s", code)
 		}
 	}
@@ -65,17 +54,10 @@ func TestErrorCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// at returns what lies at a path of keys.
-func (o *object) at(path ...string) any {
-	var value any = o
-	for _, key := range path {
-		inner, ok := value.(*object)
-		if !ok {
-			return nil
-		}
-		value = inner.values[key]
-	}
-	return value
+// object returns the object at a key, or nil if its value is not an object.
+func (o *object) object(key string) *object {
+	inner, _ := o.values[key].(*object)
+	return inner
 }
 
 // pageOf returns the part of the page that describes each output.
@@ -86,10 +68,10 @@ func pageOf(ss *schemas) string {
 		p.output(group)
 	}
 	p.printf("\n## Shared shapes\n")
-	defs := ss.trees["common.json"].values["$defs"].(*object)
+	defs := ss.trees["common.json"].object("$defs")
 	for _, name := range defs.keys {
-		def := defs.values[name].(*object)
-		if _, ok := def.values["properties"]; !ok {
+		def := defs.object(name)
+		if def.object("properties") == nil {
 			continue
 		}
 		p.printf("\n### %s\n\n%s\n", name, def.values["description"])
@@ -98,8 +80,7 @@ func pageOf(ss *schemas) string {
 	return p.String()
 }
 
-// commandsInOrder returns the schemas of commands in the order of --help, of which
-// help.json is the last.
+// commandsInOrder returns the schemas of commands in the order of --help, with help.json at the end.
 func commandsInOrder(ss *schemas) (all []*schema) {
 	order := append(leaves(testProgram().app().Commands, nil), "")
 	all = slices.DeleteFunc(slices.Clone(ss.all), func(s *schema) bool { return s.command == nil })
@@ -117,14 +98,14 @@ type jsonPage struct {
 
 func (p *jsonPage) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-// output describes what one command prints.
+// output describes the output of one command.
 func (p *jsonPage) output(s *schema) {
 	p.printf("\n### %s\n\n%s\n", s.usage, s.tree.values["description"])
 	var kind []string
 	if s.stream {
 		kind = append(kind, "JSON lines")
 	}
-	if s.tells {
+	if s.reportsFailure {
 		kind = append(kind, "if the command fails after this document, no error document follows it")
 	}
 	kind = append(kind, fmt.Sprintf("schema: [json/%s](json/%s)", s.file, s.file))
@@ -140,7 +121,7 @@ func (p *jsonPage) table(file string, node *object) {
 		p.printf("\nIt is: %s.\n", p.typeOf(file, node))
 		return
 	}
-	if items, ok := node.values["items"].(*object); ok {
+	if items := node.object("items"); items != nil {
 		if items.values["properties"] == nil && items.values["oneOf"] == nil {
 			p.printf("\nIt is a list. Each item is: %s.\n", p.typeOf(file, items))
 			return
@@ -162,9 +143,9 @@ func (p *jsonPage) table(file string, node *object) {
 
 // rows describes the keys of an object, each behind a prefix.
 func (p *jsonPage) rows(file string, node *object, prefix string) {
-	properties := node.values["properties"].(*object)
+	properties := node.object("properties")
 	for _, key := range properties.keys {
-		property := properties.values[key].(*object)
+		property := properties.object(key)
 		typ := p.typeOf(file, property)
 		if !slices.Contains(list(node.values["required"]), any(key)) {
 			typ += ", may be missing"
@@ -186,10 +167,10 @@ func (p *jsonPage) inner(file string, property *object, path string) {
 	if property.values["properties"] != nil {
 		p.rows(file, property, path+".")
 	}
-	if items, ok := property.values["items"].(*object); ok {
+	if items := property.object("items"); items != nil {
 		p.inner(file, items, path+"[]")
 	}
-	if values, ok := property.values["additionalProperties"].(*object); ok {
+	if values := property.object("additionalProperties"); values != nil {
 		p.inner(file, values, path+".*")
 	}
 	for _, one := range list(property.values["anyOf"]) {
@@ -202,8 +183,12 @@ func (p *jsonPage) typeOf(file string, node *object) string {
 	if ref, ok := node.values["$ref"].(string); ok {
 		return p.reference(file, ref, node)
 	}
-	if any := list(node.values["anyOf"]); any != nil {
-		return p.anyOf(file, any)
+	if choices := list(node.values["anyOf"]); choices != nil {
+		var words []string
+		for _, one := range choices {
+			words = append(words, p.typeOf(file, one.(*object)))
+		}
+		return strings.Join(words, " or ")
 	}
 	if enum := list(node.values["enum"]); enum != nil {
 		return enumText(enum)
@@ -211,14 +196,14 @@ func (p *jsonPage) typeOf(file string, node *object) string {
 	if constant, ok := node.values["const"]; ok {
 		return enumText([]any{constant})
 	}
-	if items, ok := node.values["items"].(*object); ok {
+	if items := node.object("items"); items != nil {
 		text := "list of " + plural(p.typeOf(file, items))
 		if types := list(node.values["type"]); types != nil {
 			text += ", or null"
 		}
 		return text
 	}
-	if values, ok := node.values["additionalProperties"].(*object); ok {
+	if values := node.object("additionalProperties"); values != nil {
 		return "object with, for each name, " + p.typeOf(file, values)
 	}
 	if node.values["format"] == "date-time" {
@@ -237,8 +222,7 @@ func (p *jsonPage) typeOf(file string, node *object) string {
 	return "any value"
 }
 
-// reference returns the type that a reference refers to: a link where that has a
-// heading of its own.
+// reference returns the type that a reference refers to: a link if the page has a heading for it.
 func (p *jsonPage) reference(file, ref string, node *object) string {
 	in, target, err := p.schemas.follow(file, node)
 	if err != nil {
@@ -253,14 +237,6 @@ func (p *jsonPage) reference(file, ref string, node *object) string {
 		return fmt.Sprintf("[%s](#%s)", name, anchor(name))
 	}
 	return p.typeOf(in, target)
-}
-
-func (p *jsonPage) anyOf(file string, choices []any) string {
-	var words []string
-	for _, one := range choices {
-		words = append(words, p.typeOf(file, one.(*object)))
-	}
-	return strings.Join(words, " or ")
 }
 
 // enumText returns the values of a closed set.

@@ -16,15 +16,15 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// jsonRun records what one run of the program in a script prints. A run writes it
-// into the folder $TEST_JSON, and the test reads it when the scripts are over.
+// jsonRun records the output of one run of the program in a script. A run writes it
+// to the folder $TEST_JSON, and the test reads it after the scripts.
 type jsonRun struct {
 	out  *os.File
 	code string // the file for the exit code; it is missing if the process was killed
 }
 
-// newJSONRun begins to record a run that may be one for JSON. It returns nil for any
-// other, and in a box, where the folder is not.
+// newJSONRun begins to record a run that may print JSON. It returns nil for any other run, and in a
+// sandbox, which does not contain the folder.
 func newJSONRun(dir string, args []string) *jsonRun {
 	if dir == "" || !slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, "json") }) {
 		return nil
@@ -41,12 +41,12 @@ func newJSONRun(dir string, args []string) *jsonRun {
 	return &jsonRun{out, base + ".code"}
 }
 
-// stdout returns standard output, of which r keeps a copy.
+// stdout returns standard output, with a copy in r.
 func (r *jsonRun) stdout() io.Writer {
 	if r == nil {
 		return os.Stdout
 	}
-	return copied{os.Stdout, r.out}
+	return teeFile{os.Stdout, r.out}
 }
 
 // ended records the exit code.
@@ -59,18 +59,18 @@ func (r *jsonRun) ended(code int) int {
 	return code
 }
 
-// copied is a file, of which a copy is made of all that is written to it.
-type copied struct {
+// teeFile is a file that copies all writes.
+type teeFile struct {
 	*os.File
 	to io.Writer
 }
 
-func (c copied) Write(text []byte) (int, error) {
-	_, _ = c.to.Write(text)
-	return c.File.Write(text)
+func (f teeFile) Write(text []byte) (int, error) {
+	_, _ = f.to.Write(text)
+	return f.File.Write(text)
 }
 
-// jsonRuns holds what the runs of all scripts have printed.
+// jsonRuns are the runs of all scripts.
 type jsonRuns struct {
 	app     *cli.App
 	schemas *schemas
@@ -79,8 +79,8 @@ type jsonRuns struct {
 	codes   map[errorCode]bool
 }
 
-// checkJSONRuns checks each run of the scripts that was to print JSON: exactly the
-// document or the lines that docs/json promises, and nothing else.
+// checkJSONRuns checks that each run of the scripts with --json printed exactly the document or the
+// lines that docs/json describes.
 func checkJSONRuns(t *testing.T, dir string) *jsonRuns {
 	t.Helper()
 	r := &jsonRuns{testProgram().app(), readSchemas(t), map[string]bool{}, map[string]bool{}, map[errorCode]bool{}}
@@ -91,22 +91,15 @@ func checkJSONRuns(t *testing.T, dir string) *jsonRuns {
 	for _, file := range files {
 		base := strings.TrimSuffix(file, ".args")
 		var args []string
-		line, err := os.ReadFile(file)
-		if err == nil {
-			err = json.Unmarshal(line, &args)
-		}
-		if err != nil {
+		if err := json.Unmarshal([]byte(readFile(t, file)), &args); err != nil {
 			t.Fatal(err)
 		}
-		out, err := os.ReadFile(base + ".out")
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := readFile(t, base+".out")
 		code, err := os.ReadFile(base + ".code")
 		if err != nil {
 			code = []byte("killed")
 		}
-		if err := r.check(args[1:], string(code), out); err != nil {
+		if err := r.check(args[1:], string(code), []byte(out)); err != nil {
 			t.Errorf("%s (exit %s): %v\n%s", strings.Join(args, " "), code, err, out)
 		}
 	}
@@ -149,7 +142,7 @@ func (r *jsonRuns) check(args []string, code string, out []byte) error {
 	return r.checkStream(s, code, found)
 }
 
-// checkDocument checks what a command printed that prints one document.
+// checkDocument checks the output of a command that prints one document.
 func (r *jsonRuns) checkDocument(s *schema, code string, found []json.RawMessage) error {
 	switch {
 	case code == "killed" && len(found) == 0:
@@ -160,14 +153,14 @@ func (r *jsonRuns) checkDocument(s *schema, code string, found []json.RawMessage
 		return r.checkError(code, found[0])
 	case s == nil:
 		return fmt.Errorf("want an error document")
-	case code != "0" && code != "killed" && !s.tells:
+	case code != "0" && code != "killed" && !s.reportsFailure:
 		return fmt.Errorf("the command failed, and printed no error document")
 	}
 	r.seen[s.file] = true
 	return s.validate(found[0])
 }
 
-// checkStream checks what a command printed that prints a line for each thing.
+// checkStream checks the output of a command that prints lines.
 func (r *jsonRuns) checkStream(s *schema, code string, found []json.RawMessage) error {
 	if code != "0" && code != "killed" {
 		if len(found) == 0 || !isError(found[len(found)-1]) {
@@ -215,14 +208,14 @@ func pathOf(asked *arrangement) string {
 	return strings.Join(words, " ")
 }
 
-// checkCoverage checks that the scripts had each command print its documents, each in
-// a success, and each command fail as well, and saw most words for an error.
+// checkCoverage checks that the scripts had each command print its documents and fail, and saw most
+// error codes.
 func (r *jsonRuns) checkCoverage(t *testing.T) {
 	t.Helper()
 	overNATS := "fleet_create.json" // TestStoriesOverNATS
 	for _, s := range r.schemas.all {
 		if s.command != nil && !r.seen[s.file] && s.file != overNATS {
-			t.Errorf("no script has `%s` print what docs/json/%s describes", s.usage, s.file)
+			t.Errorf("no script has `%s` print the document of docs/json/%s", s.usage, s.file)
 		}
 	}
 	for _, command := range leaves(r.app.Commands, nil) {
@@ -231,14 +224,14 @@ func (r *jsonRuns) checkCoverage(t *testing.T) {
 		}
 	}
 	for _, code := range errorCodes {
-		elsewhere := []errorCode{codeTimedOut, codeFailed, codeSource, codeInterrupted, codeInternal} // TestErrorDocument
+		elsewhere := []errorCode{codeTimedOut, codeFailed, codeSource, codeInterrupted, codeInternal} // TestErrorDocumentCode
 		if !r.codes[code] && !slices.Contains(elsewhere, code) {
 			t.Errorf("no script has a command print the error code %s", code)
 		}
 	}
 }
 
-// leaves returns the commands that do something, as they are typed.
+// leaves returns the commands with an action, as they are typed.
 func leaves(commands []*cli.Command, path []string) (all []string) {
 	for _, c := range commands {
 		here := append(slices.Clone(path), c.Name)
@@ -246,7 +239,7 @@ func leaves(commands []*cli.Command, path []string) (all []string) {
 		case c.Hidden: // our own processes call it
 		case len(c.Subcommands) > 0:
 			all = append(all, leaves(c.Subcommands, here)...)
-			if c.Action != nil { // prompt, which does something by itself
+			if c.Action != nil { // prompt
 				all = append(all, strings.Join(here, " "))
 			}
 		default:
@@ -256,7 +249,7 @@ func leaves(commands []*cli.Command, path []string) (all []string) {
 	return all
 }
 
-// scriptsRun knows which scripts were begun: with -run that may be some of them.
+// scriptsRun records which scripts were begun: with -run that may be some of them.
 type scriptsRun struct {
 	mu    sync.Mutex
 	names []string
@@ -276,8 +269,8 @@ func (s *scriptsRun) all(pattern string) bool {
 	})
 }
 
-// TestEveryCommandHasSchema checks that docs/json has a schema for each command, and
-// none for what is not one.
+// TestEveryCommandHasSchema checks that docs/json has a schema for each command, and only for
+// commands.
 func TestEveryCommandHasSchema(t *testing.T) {
 	commands := leaves(testProgram().app().Commands, nil)
 	described := map[string]bool{"": true}
@@ -292,7 +285,7 @@ func TestEveryCommandHasSchema(t *testing.T) {
 	}
 	for _, command := range commands {
 		if !described[command] {
-			t.Errorf("docs/json has no schema for what `%s --json` prints", command)
+			t.Errorf("docs/json has no schema for `%s --json`", command)
 		}
 	}
 }

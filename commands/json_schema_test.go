@@ -1,10 +1,8 @@
 package commands
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,27 +11,26 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemaDir holds a JSON Schema for each output. common.json holds what several have
-// in common.
+// schemaDir has a JSON Schema for each output, and common.json for their shared definitions.
 const schemaDir = "../docs/json"
 
 // schema is one file of schemaDir. Besides the keywords of JSON Schema it has some of
-// our own, which say when its document is printed:
+// our own, which describe when its document is printed:
 //
 //	x-command  the command; "" for the program itself
 //	x-flags    the flags that make the command print this instead
-//	x-usage    what a user types
+//	x-usage    the command line of a user
 //	x-stream   it is printed once a line, and there may be many
-//	x-tells    the document itself tells of a failure, so no error document follows
+//	x-tells    the document itself reports a failure, so no error document follows
 type schema struct {
-	file    string
-	command *string // nil: no command of its own
-	flags   []string
-	usage   string
-	stream  bool
-	tells   bool
-	tree    *object // as it is written
-	check   *jsonschema.Resolved
+	file           string
+	command        *string // nil: no command of its own
+	flags          []string
+	usage          string
+	stream         bool
+	reportsFailure bool
+	tree           *object // as it is written
+	check          *jsonschema.Resolved
 }
 
 // schemas are all of schemaDir but common.json.
@@ -51,11 +48,7 @@ func readSchemas(t *testing.T) *schemas {
 	}
 	ss := &schemas{trees: map[string]*object{}}
 	for _, path := range files {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree, err := decodeOrdered(data)
+		tree, err := decodeOrdered(readFile(t, path))
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
@@ -75,7 +68,7 @@ func readSchemas(t *testing.T) *schemas {
 	return ss
 }
 
-// compile returns the schema of a file, which lets no key pass that it does not have.
+// compile returns the schema of a file, which refuses unknown keys.
 func (ss *schemas) compile(file string) (*schema, error) {
 	tree := ss.trees[file]
 	s := &schema{file: file, tree: tree}
@@ -87,7 +80,7 @@ func (ss *schemas) compile(file string) (*schema, error) {
 	}
 	s.usage, _ = tree.values["x-usage"].(string)
 	s.stream, _ = tree.values["x-stream"].(bool)
-	s.tells, _ = tree.values["x-tells"].(bool)
+	s.reportsFailure, _ = tree.values["x-tells"].(bool)
 	strict, err := ss.strict(file, tree)
 	if err != nil {
 		return nil, err
@@ -104,8 +97,8 @@ func (ss *schemas) compile(file string) (*schema, error) {
 	return s, err
 }
 
-// strict returns a schema with each reference replaced by what it refers to, in which
-// an object may have the keys that are described and no other.
+// strict returns a schema with each reference replaced by its target, and without other keys in an
+// object than those that are described.
 func (ss *schemas) strict(file string, node any) (any, error) {
 	switch node := node.(type) {
 	case []any:
@@ -126,7 +119,7 @@ func (ss *schemas) strict(file string, node any) (any, error) {
 			}
 			return ss.strict(in, target)
 		}
-		out := newObject()
+		out := map[string]any{}
 		for _, key := range node.keys {
 			if key == "$id" || key == "$schema" || key == "$defs" {
 				continue
@@ -135,17 +128,17 @@ func (ss *schemas) strict(file string, node any) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			out.set(key, strict)
+			out[key] = strict
 		}
-		if _, described := node.values["properties"].(*object); described && node.values["additionalProperties"] == nil {
-			out.set("additionalProperties", false)
+		if node.object("properties") != nil && node.values["additionalProperties"] == nil {
+			out["additionalProperties"] = false
 		}
 		return out, nil
 	}
 	return node, nil
 }
 
-// follow returns what a reference refers to, and the file in which that stands.
+// follow returns the target of a reference, and its file.
 func (ss *schemas) follow(file string, node *object) (in string, target *object, err error) {
 	ref := node.values["$ref"].(string)
 	in, place, _ := strings.Cut(ref, "#/$defs/")
@@ -159,11 +152,11 @@ func (ss *schemas) follow(file string, node *object) (in string, target *object,
 	if place == "" {
 		return in, target, nil
 	}
-	defs, _ := target.values["$defs"].(*object)
-	if defs == nil || defs.values[place] == nil {
-		return "", nil, fmt.Errorf("%q refers to nothing", ref)
+	defs := target.object("$defs")
+	if defs == nil || defs.object(place) == nil {
+		return "", nil, fmt.Errorf("%q refers to a definition that does not exist", ref)
 	}
-	return in, defs.values[place].(*object), nil
+	return in, defs.object(place), nil
 }
 
 // validate checks a document.
@@ -173,7 +166,7 @@ func (s *schema) validate(document []byte) error {
 		return err
 	}
 	if err := s.check.Validate(value); err != nil {
-		return fmt.Errorf("it is not what docs/json/%s describes: %w", s.file, err)
+		return fmt.Errorf("it does not match docs/json/%s: %w", s.file, err)
 	}
 	return nil
 }
@@ -188,7 +181,7 @@ func (ss *schemas) named(file string) *schema {
 	return nil
 }
 
-// of returns the schema of what a command line prints, or nil: of the schemas of the
+// of returns the schema for the output of a command line, or nil: of the schemas of the
 // command the one that most flags select.
 func (ss *schemas) of(command string, asked *arrangement) *schema {
 	if asked.help || command == "" && !asked.hasSwitch("version", "v") {
@@ -223,41 +216,9 @@ type object struct {
 	values map[string]any
 }
 
-func newObject() *object { return &object{values: map[string]any{}} }
-
-func (o *object) set(key string, value any) {
-	if _, known := o.values[key]; !known {
-		o.keys = append(o.keys, key)
-	}
-	o.values[key] = value
-}
-
-// MarshalJSON writes the keys in their order.
-func (o *object) MarshalJSON() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteByte('{')
-	for i, key := range o.keys {
-		if i > 0 {
-			out.WriteByte(',')
-		}
-		name, err := json.Marshal(key)
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(o.values[key])
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&out, "%s:%s", name, value)
-	}
-	out.WriteByte('}')
-	return out.Bytes(), nil
-}
-
-// decodeOrdered decodes a value of JSON: an *object, a []any, or what encoding/json
-// makes of any other.
-func decodeOrdered(data []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
+// decodeOrdered decodes a value of JSON: an *object, a []any, or a value as encoding/json decodes it.
+func decodeOrdered(data string) (any, error) {
+	dec := json.NewDecoder(strings.NewReader(data))
 	value, err := nextOrdered(dec)
 	if err == nil && dec.More() {
 		err = fmt.Errorf("more than one value")
@@ -272,7 +233,7 @@ func nextOrdered(dec *json.Decoder) (any, error) {
 	}
 	switch token {
 	case json.Delim('{'):
-		o := newObject()
+		o := &object{values: map[string]any{}}
 		for dec.More() {
 			key, err := dec.Token()
 			if err != nil {
@@ -285,7 +246,8 @@ func nextOrdered(dec *json.Decoder) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			o.set(key.(string), value)
+			o.keys = append(o.keys, key.(string))
+			o.values[key.(string)] = value
 		}
 		_, err := dec.Token()
 		return o, err

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// slowMailbox is an agent whose mailbox, in Dovecot, lies behind a slow line.
+// slowMailbox is an agent with a mailbox in Dovecot and a slow line to it.
 type slowMailbox struct {
 	*attackedAgent
 	line *mailtest.SlowLine
@@ -27,7 +27,7 @@ func newSlowMailbox(t *testing.T, rate int, more string) *slowMailbox {
 	line := mailtest.StartSlowLine(t, d.IMAPTLS, rate)
 	w.imap, w.imapCA, w.username, w.password = line.Addr, d.CAFile, d.Username, d.Password
 	w.deliver = func(raw []byte) error { return d.Append(raw, false) }
-	w.configure(believed + more)
+	w.configure(trustFrom + more)
 	w.poll()
 	return &slowMailbox{w, line}
 }
@@ -47,7 +47,7 @@ func (b *slowMailbox) receive(text string, size int) {
 // start starts a poll.
 func (b *slowMailbox) start() *exec.Cmd {
 	b.t.Helper()
-	cmd := exec.Command(b.program, "--config", filepath.Join(b.dir, "agent.toml"), "poll", "--quiet")
+	cmd := b.command(b.t.Context(), "poll", "--quiet")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		b.t.Fatal(err)
@@ -56,7 +56,7 @@ func (b *slowMailbox) start() *exec.Cmd {
 	return cmd
 }
 
-// answers returns how many answers with this text have left.
+// answers returns how many answers with this text were sent.
 func (b *slowMailbox) answers(text string) (n int) {
 	for _, m := range b.servers.Sent() {
 		if bytes.Contains(m.Raw, []byte("Message-ID: <reply.")) && bytes.Contains(m.Raw, []byte(text)) {
@@ -72,9 +72,9 @@ func (b *slowMailbox) runs() int {
 	return strings.Count(string(data), "run")
 }
 
-// A mail that takes two network_timeouts on its line comes in, with one turn,
-// though the first process that fetched it was killed in the middle. A small mail
-// behind it has its answer before. A nudge in place of a poll does the same.
+// TestLargeMailSlowConnection checks that a mail whose transfer takes two network_timeouts arrives,
+// with one turn, though the first process that fetched it was killed in the middle. A small mail
+// after it has its answer first. A nudge in place of a poll does the same.
 func TestLargeMailSlowConnection(t *testing.T) {
 	t.Parallel()
 	b := newSlowMailbox(t, 400_000, "[timing]\nnetwork_timeout = \"4s\"\n")
@@ -99,14 +99,14 @@ func TestLargeMailSlowConnection(t *testing.T) {
 
 	b.receive("another large one", size)
 	b.run("nudge")
-	installedAgent{b.dir, b.program}.waitForProcesses()
+	b.waitForProcesses()
 	if b.answers("another large one") != 1 || b.runs() != 3 {
 		t.Errorf("%d answers after a nudge, %d turns", b.answers("another large one"), b.runs())
 	}
 }
 
 // TestLargeMailFigures is the long form: 25 MB at 100 kB/s, with the default
-// settings. It logs how long what has taken, for docs/performance.md.
+// settings. It logs the times for docs/performance.md.
 func TestLargeMailFigures(t *testing.T) {
 	if soakFor(t) == 0 {
 		t.Skip("takes five minutes: set " + soakVariable)
@@ -135,39 +135,38 @@ func TestLargeMailFigures(t *testing.T) {
 	}
 }
 
-// largestMail is the size of the mails of this test, in bytes, a bit below that
-// which the gate lets in.
+// largestMail is the size of the mails of this test, in bytes, just below the limit of the gate.
 const largestMail = 64<<20 - 16<<10
 
 // largestMails are mails by their [trust] section, their fields, and the line that is
-// repeated until the mail has its full size. With the signatures of this test a
-// mail shows by its body alone how it is to be read, so all of it is looked at.
+// repeated until the mail has its full size. The signatures of this test do not cover the
+// content type, so the program must examine the whole body.
 var largestMails = []struct{ name, trust, fields, begin, line, end string }{
-	{name: "short lines", trust: believed, line: "a\r\n"},
-	{name: "bytes of a charset", trust: believed, fields: "Content-Type: text/plain; charset=koi8-r\n", line: strings.Repeat("\xd0", 900) + "\r\n"},
+	{name: "short lines", trust: trustFrom, line: "a\r\n"},
+	{name: "bytes of a charset", trust: trustFrom, fields: "Content-Type: text/plain; charset=koi8-r\n", line: strings.Repeat("\xd0", 900) + "\r\n"},
 	{
-		name: "an attachment in base64", trust: believed, fields: "Content-Type: multipart/mixed; boundary=b\n",
+		name: "an attachment in base64", trust: trustFrom, fields: "Content-Type: multipart/mixed; boundary=b\n",
 		begin: "--b\n\nhello\n--b\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n\n",
 		line:  strings.Repeat("A", 76) + "\r\n", end: "--b--\r\n",
 	},
-	{name: "short lines, signed", trust: verified, line: "a\r\n"},
-	{name: "many parts, signed", trust: verified, fields: "Content-Type: multipart/mixed; boundary=b\n", begin: "--b\n\nhello", line: "--b\r\n\r\na\r\n", end: "--b--\r\n"},
+	{name: "short lines, signed", trust: trustDKIM, line: "a\r\n"},
+	{name: "many parts, signed", trust: trustDKIM, fields: "Content-Type: multipart/mixed; boundary=b\n", begin: "--b\n\nhello", line: "--b\r\n\r\na\r\n", end: "--b--\r\n"},
 	{
-		name: "a part that is a header, signed", trust: verified, fields: "Content-Type: multipart/mixed; boundary=b\n",
+		name: "a part that is a header, signed", trust: trustDKIM, fields: "Content-Type: multipart/mixed; boundary=b\n",
 		begin: "--b\n\nhello\n--b", line: "a:\r\n", end: "--b--\r\n",
 	},
 }
 
 // The [trust] sections of largestMails.
 const (
-	believed = "require = \"from\"\n"
-	verified = "verify = \"dkim\"\nresolver = %q\n"
+	trustFrom = "require = \"from\"\n"
+	trustDKIM = "verify = \"dkim\"\nresolver = %q\n"
 )
 
-// TestLargestMail polls mails of the largest size with the real program. None ends
-// the poll by its memory, for it would end each poll from then on; each has its turn.
-// One of a quarter of that size is tried unless all that is real is required.
-func TestLargestMail(t *testing.T) {
+// TestLargestMailHasTurn checks that the poll has enough memory for mails of the largest size, and that
+// each has its turn: a mail that ends the poll would end each poll from then on. Unless the real
+// servers are required, it tries one mail of a quarter of that size.
+func TestLargestMailHasTurn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes hundreds of megabytes on the wire")
 	}
@@ -179,13 +178,12 @@ func TestLargestMail(t *testing.T) {
 		}
 		t.Run(m.name, func(t *testing.T) {
 			w := newAttackedAgent(t, program)
-			w.imap, w.imapCA, w.username, w.password = w.servers.IMAPTLS, w.servers.CAFile, w.servers.Username, w.servers.Password
 			w.configure(m.trust)
 			w.poll()
 			raw := rawMail("From: operator@example.com\n"+m.fields, m.begin)
 			raw = append(raw, bytes.Repeat([]byte(m.line), (size-len(raw))/len(m.line))...)
 			raw = append(raw, m.end...)
-			if m.trust == verified {
+			if m.trust == trustDKIM {
 				var err error
 				if raw, err = w.genuine.Sign(raw); err != nil {
 					t.Fatal(err)

@@ -60,8 +60,8 @@ func (p pipes) dial() net.Conn {
 	}
 }
 
-// usualTime returns the default of a flag of a command.
-func usualTime(t *testing.T, command *cli.Command, name string) time.Duration {
+// defaultDuration returns the default of a flag of a command.
+func defaultDuration(t *testing.T, command *cli.Command, name string) time.Duration {
 	for _, f := range command.Flags {
 		if f, ok := f.(*cli.GenericFlag); ok && f.Name == name {
 			return time.Duration(*f.Value.(*duration))
@@ -74,7 +74,7 @@ func usualTime(t *testing.T, command *cli.Command, name string) time.Duration {
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
-		// What is read.
+		// Input.
 		{Const: "maxText", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
 			c := func() *call { return &call{program: &program{stdin: strings.NewReader(x(n))}} }
 			_, err := c().text("-")
@@ -85,7 +85,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxNote", Max: 8 << 10, Within: func(t *testing.T, n int64) bool { return checkNote(x(n)) == nil }},
 
-		// What is shown.
+		// Output.
 		{Const: "maxShownFiles", Max: 50, Within: func(t *testing.T, n int64) bool {
 			var out bytes.Buffer
 			printAttached(&terminal.Output{Stdout: &out}, "last", files.Attachments{Files: make([]files.ReceivedFile, n)})
@@ -95,12 +95,12 @@ func TestLimits(t *testing.T) {
 			return n <= int64(new(historyOptions).maxResults(&call{line: cli.NewContext(new(cli.App), nil, nil)}))
 		}},
 
-		// How long a command waits.
+		// Waiting times.
 		limittest.Duration("compactWait", 10*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
-			return d <= usualTime(t, compactCommand(new(program)), "wait")
+			return d <= defaultDuration(t, compactCommand(new(program)), "wait")
 		}),
 		limittest.Duration("nudgeTimeout", 5*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
-			return d <= usualTime(t, nudgeCommand(&program{loader: new(config.Loader)}), "timeout")
+			return d <= defaultDuration(t, nudgeCommand(&program{loader: new(config.Loader)}), "timeout")
 		}),
 		limittest.Duration("reasonAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
 			synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bufio"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,9 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // TestKilledListeners kills and restarts a listener again and again, without cron.
@@ -28,43 +24,25 @@ func TestKilledListeners(t *testing.T) {
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
 	dir := tempDir(t)
-	program := buildProgram(t, dir)
-	for file, text := range map[string]string{
-		"agent.toml": "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\nrunner = \"none\"\n[schedule]\nmode = \"none\"\n",
-		"hook":       "open sesame\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stderr, err := os.Create(filepath.Join(dir, "stderr")) // what the listeners write to stderr
+	a := installedAgent{dir, buildProgram(t, dir)}
+	writeFiles(t, dir, map[string]string{"agent.toml": agentSection + "[turn]\nrunner = \"none\"\n" + noSchedule, "hook": "open sesame\n"})
+	stderr, err := os.Create(filepath.Join(dir, "stderr")) // of the listeners
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stderr.Close()
 	t.Cleanup(func() {
 		if text, err := os.ReadFile(stderr.Name()); t.Failed() && err == nil {
-			t.Logf("the listeners said:\n%s", text)
+			t.Logf("standard error of the listeners:\n%s", text)
 		}
 	})
 	listen := func() (*exec.Cmd, string) {
-		cmd := exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "listen", "--token-file", filepath.Join(dir, "hook"))
+		cmd := a.command(t.Context(), "listen", "--token-file", filepath.Join(dir, "hook"))
 		cmd.Stderr = stderr
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err != nil {
-			t.Fatalf("a listener ended before it was ready: %v", err)
-		}
-		_, url, _ := strings.Cut(strings.TrimSpace(line), " at ")
+		_, url, _ := strings.Cut(startServer(t, cmd), " at ")
 		return cmd, url
 	}
-	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	st := a.store()
 
 	wakes := part(200, 60)
 	if most := os.Getenv("AGENTSTATELOOP_WAKES"); most != "" {
@@ -75,7 +53,7 @@ func TestKilledListeners(t *testing.T) {
 	}
 	var mu sync.Mutex
 	var answered []string
-	note := func(reason string) {
+	recordAnswer := func(reason string) {
 		mu.Lock()
 		defer mu.Unlock()
 		answered = append(answered, reason)
@@ -106,7 +84,7 @@ func TestKilledListeners(t *testing.T) {
 					default:
 					}
 					if reason := fmt.Sprintf("web%d.%d.%d", kills, caller, n); postNudge(url, reason) {
-						note(reason)
+						recordAnswer(reason)
 					}
 				}
 			})
@@ -116,7 +94,7 @@ func TestKilledListeners(t *testing.T) {
 		if err := st.Ring("test", reason); err != nil {
 			t.Fatal(err)
 		}
-		note(reason)
+		recordAnswer(reason)
 		kills++
 	}
 
@@ -138,17 +116,9 @@ func TestKilledListeners(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	taken := map[string]bool{}
-	for l, err := range st.History() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Kind == state.LineNudge {
-			taken[l.Reason] = true
-		}
-	}
+	taken := countNudges(t, st)
 	for _, reason := range answered {
-		if !taken[reason] {
+		if taken[reason] == 0 {
 			t.Errorf("nudge %s was accepted and lost", reason)
 		}
 	}

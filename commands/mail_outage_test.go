@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -43,8 +41,8 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	if got := s.run("alpha", "status"); !strings.Contains(got, "CREDENTIAL imap failed in 3 polls in a row since") || !strings.Contains(got, "; you were informed") {
 		t.Errorf("status:\n%s", got)
 	}
-	// Beta is also alpha's keymaster. It has a turn for each alarm, and none for the
-	// request to relay.
+	// Beta is also alpha's keymaster. It has a turn for each alarm, but the request to relay a mail
+	// causes no turn.
 	s.run("beta", "poll")
 	if n := len(s.tasks("beta")); n != 2 {
 		t.Errorf("%d turns, want one for imap and one for smtp", n)
@@ -80,7 +78,6 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 // configureMail writes a configuration with this mailbox, token and keymaster.
 func (s *meshAgents) configureMail(handle string, box *mailtest.Servers, token, keymaster string) {
 	s.t.Helper()
-	dir := s.dirs[handle]
 	config := fmt.Sprintf(`[agent]
 handle = %q
 operator = ["operator@example.com"]
@@ -106,16 +103,11 @@ command = ["./agent.sh"]
 [schedule]
 mode = "none"
 `, handle, box.IMAP, box.SMTP, s.url, keymaster)
-	for name, text := range map[string]string{"agent.toml": config, "password": box.Password, "token": token} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			s.t.Fatal(err)
-		}
-	}
+	writeFiles(s.t, s.dirs[handle], map[string]string{"agent.toml": config, "password": box.Password, "token": token})
 }
 
-// TestUnfetchableMail runs the real program on a mailbox with a mail that the
-// server lists and does not hand out: the poll says so and exits 3, and the inbox
-// shows and drops it.
+// TestUnfetchableMail runs the real program on a mailbox with a mail that the server lists, but
+// does not deliver. The poll exits 3 with an error, and the inbox shows the mail and can drop it.
 func TestUnfetchableMail(t *testing.T) {
 	t.Parallel()
 	s := &meshAgents{t: t, program: buildProgram(t, t.TempDir()), url: "http://127.0.0.1:1", dirs: map[string]string{}}
@@ -128,14 +120,14 @@ func TestUnfetchableMail(t *testing.T) {
 		return nil
 	}})
 	s.configureMail("alpha", box, "token", "beta")
-	s.runExpecting(exitSource, "alpha", "poll") // nobody serves the mesh
+	s.runExpecting(exitSource, "alpha", "poll") // the mesh is missing
 	corrupt.Store(true)
 	raw := "From: operator@example.com\r\nSubject: @alpha hello\r\nMessage-ID: <one@example.com>\r\n\r\nhello\r\n"
 	if _, err := box.Append([]byte(raw), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.runExpecting(exitSource, "alpha", "poll", "--json"); !strings.Contains(got, "mailbox corrupt") || !strings.Contains(got, "could not fetch mail:") {
-		t.Errorf("the poll says %q", got)
+		t.Errorf("the poll prints %q", got)
 	}
 	var rows []view.InboxRow
 	if err := json.Unmarshal([]byte(s.run("alpha", "inbox", "list", "--json")), &rows); err != nil || len(rows) != 1 || rows[0].Status != "failing" || rows[0].Tries != 1 {
@@ -148,7 +140,7 @@ func TestUnfetchableMail(t *testing.T) {
 	for _, command := range []string{"list", "show " + key, "show f1"} {
 		got := s.run("alpha", append([]string{"inbox"}, strings.Fields(command)...)...)
 		if !strings.Contains(got, key) || !strings.Contains(got, "cannot be fetched, 1 failure, next try ") || !strings.Contains(got, "mailbox corrupt") {
-			t.Errorf("inbox %s says:\n%s", command, got)
+			t.Errorf("inbox %s prints\n%s", command, got)
 		}
 	}
 	s.runExpecting(exitError, "alpha", "inbox", "retry", "f1")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,23 +13,20 @@ import (
 	"testing"
 
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 const (
-	connections       = 10_000 // open at once, if all that is real is required
-	silentConnections = 4_000  // of them send nothing; just below maxConnections
+	connections       = 10_000 // open at once, if the real servers are required
+	silentConnections = 4_000  // of them without a request; just below maxConnections
 
-	// filesNeeded counts the file descriptors that they take. Both ends are
-	// in this process. It holds at most maxConnections of the far ends. Other
-	// tests run at the same time.
+	// filesNeeded counts the file descriptors of the connections and of the tests that run at the
+	// same time. Both ends are in this process, which holds at most maxConnections of the far ends.
 	filesNeeded = connections + maxConnections + 2000
 )
 
-// TestTenThousandConnections fills nearly every place with connections that send
-// nothing. Six thousand callers at once still get their answers, and every message
-// and nudge that the server accepted is there. Unless all that is real is required there
-// are six hundred.
+// TestTenThousandConnections opens nearly as many silent connections as a server accepts. Six
+// thousand callers at once still get their answers, and no message or nudge that the server
+// accepted is lost. Unless the real servers are required there are six hundred callers.
 func TestTenThousandConnections(t *testing.T) {
 	t.Parallel()
 	var limit syscall.Rlimit
@@ -42,12 +38,9 @@ func TestTenThousandConnections(t *testing.T) {
 	}
 	t.Run("mesh serve", func(t *testing.T) {
 		dir := tempDir(t)
-		tokens := filepath.Join(dir, "tokens")
-		if err := os.WriteFile(tokens, []byte("goulard3120 one\ndorlange3120 two\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		server := start(t, "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "mesh"), "--tokens", tokens)
-		addr := strings.TrimPrefix(server.first, "mesh at http://")
+		tokens := writeFile(t, filepath.Join(dir, "tokens"), "goulard3120 one\ndorlange3120 two\n")
+		server := startProgram(t, "mesh", "serve", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "mesh"), "--tokens", tokens)
+		addr := strings.TrimPrefix(server.firstLine, "mesh at http://")
 		answers := connectAll(t, addr, func(i int) string {
 			switch {
 			case i%(numberOfCallers()/3) == 0: // three messages: one sender may send five a minute
@@ -63,13 +56,10 @@ func TestTenThousandConnections(t *testing.T) {
 		server.end(t)
 	})
 	t.Run("the webhook of listen", func(t *testing.T) {
-		path := writeConfig(t, "[agent]\nhandle = \"goulard3120\"\noperator = [\"you@example.com\"]\nstate_dir = \"state\"\n[turn]\nrunner = \"none\"\n[schedule]\nmode = \"none\"\n")
-		token := filepath.Join(filepath.Dir(path), "token")
-		if err := os.WriteFile(token, []byte("open sesame\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		server := start(t, "--config", path, "listen", "--token-file", token)
-		addr := strings.TrimPrefix(server.first, "listening for 1 agent at http://")
+		path := writeConfig(t, agentSection+"[turn]\nrunner = \"none\"\n"+noSchedule)
+		token := writeFile(t, filepath.Join(filepath.Dir(path), "token"), "open sesame\n")
+		server := startProgram(t, "--config", path, "listen", "--token-file", token)
+		addr := strings.TrimPrefix(server.firstLine, "listening for 1 agent at http://")
 		answers := connectAll(t, addr, func(i int) string {
 			if i%(numberOfCallers()/60) == 0 { // each is fsynced
 				return postRequest(addr, "/nudge", "open sesame", `{"from":"crowd"}`)
@@ -80,23 +70,18 @@ func TestTenThousandConnections(t *testing.T) {
 			t.Errorf("answers: %v", answers)
 		}
 		server.end(t)
-		store := &store.Store{Dir: filepath.Join(filepath.Dir(path), "state"), Agent: "goulard3120"}
-		nudges, err := store.Nudges() // no poll has taken these yet
+		st := installedAgent{dir: filepath.Dir(path)}.store()
+		nudges, err := st.Nudges() // no poll has taken these yet
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := st.Read()
 		if err != nil {
 			t.Fatal(err)
 		}
 		n := len(nudges)
-		for l, err := range store.History() {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if l.Kind == state.LineNudge {
-				n++
-			}
-		}
-		s, err := store.Read()
-		if err != nil {
-			t.Fatal(err)
+		for _, count := range countNudges(t, st) {
+			n += count
 		}
 		for _, l := range s.Lines {
 			if l.Kind == state.LineNudge {
@@ -109,15 +94,15 @@ func TestTenThousandConnections(t *testing.T) {
 	})
 }
 
-// numberOfCallers counts those that send a request.
+// numberOfCallers returns the number of connections with a request.
 func numberOfCallers() int { return part(connections-silentConnections, 600) }
 
-// getRequest returns a GET request as it stands on the wire.
+// getRequest returns the bytes of a GET request.
 func getRequest(addr, path, token string) string {
 	return fmt.Sprintf("GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nConnection: close\r\n\r\n", path, addr, token)
 }
 
-// postRequest returns a POST request with a JSON body as it stands on the wire.
+// postRequest returns the bytes of a POST request with a JSON body.
 func postRequest(addr, path, token, body string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", path, addr, token, len(body), body)
 }

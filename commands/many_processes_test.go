@@ -2,19 +2,17 @@ package commands
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // TestManyProcessesAtOnce starts 24 processes of one agent at the same moment, or
 // 200 in a long test. A process that finds a lock taken waits, or leaves the work
-// to the process that holds it. What a command reported as done is done once.
+// to the process that holds it. Each command that succeeded had its effect once.
 func TestManyProcessesAtOnce(t *testing.T) {
 	t.Parallel()
 	processes := 24
@@ -23,10 +21,7 @@ func TestManyProcessesAtOnce(t *testing.T) {
 	}
 	p := installedAgent{dir: tempDir(t)}
 	p.program = buildProgram(t, p.dir)
-	config := "[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n[turn]\ncommand = [\"echo\", \"done\"]\n[schedule]\nmode = \"none\"\n"
-	if err := os.WriteFile(filepath.Join(p.dir, "agent.toml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(p.dir, "agent.toml"), agentSection+"[turn]\ncommand = [\"echo\", \"done\"]\n"+noSchedule)
 	var mu sync.Mutex
 	var tellKeys, nudged []string
 	busy := 0
@@ -54,28 +49,18 @@ func TestManyProcessesAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	p.waitForProcesses()
-	st := &store.Store{Dir: filepath.Join(p.dir, "state"), Agent: "goulard3120"}
-	for s := (state.State{}); ; {
-		if out, code, _ := p.run(t.Context(), "poll", "--quiet"); code != 0 {
-			t.Fatalf("poll: exit %d: %s", code, out)
-		}
-		var err error
-		if s, err = st.Read(); err != nil {
+	st := p.store()
+	for {
+		p.poll(t)
+		s, err := st.Read()
+		if err != nil {
 			t.Fatal(err)
 		}
 		if len(s.Inbox) == 0 && s.Turn.Status == state.HeadIdle {
 			break
 		}
 	}
-	taskLines, taken := countTaskLines(t, st), map[string]int{}
-	for l, err := range st.History() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if l.Kind == state.LineNudge {
-			taken[l.Reason]++
-		}
-	}
+	taskLines, taken := countTaskLines(t, st), countNudges(t, st)
 	for _, key := range tellKeys {
 		if taskLines[key] != 1 {
 			t.Errorf("%s has %d task lines, want 1", key, taskLines[key])

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,57 +16,51 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// realTurn makes alpha an agent whose program is one of the real ones, whose model is
-// scripted, and whose user has a server of tools, mine. It returns the file in which the
-// user has configured that.
-func realTurn(t *testing.T, s *meshAgents, runner, extra string, answers ...clitest.Answer) (model *clitest.Provider, users string) {
+// addRealAgent makes alpha an agent with a real program and a scripted model, and with a tool server
+// of the user, mine. It returns the user's configuration file.
+func addRealAgent(t *testing.T, s *meshAgents, runner, extra string, answers ...clitest.Answer) (model *clitest.Provider, users string) {
 	t.Helper()
-	clis := os.Getenv("AGENTSTATELOOP_CLIS")
-	cli := filepath.Join(clis, runner)
-	if _, err := os.Stat(cli); clis == "" || err != nil {
-		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
-			t.Fatalf("no %s in AGENTSTATELOOP_CLIS=%q", runner, clis)
-		}
-		t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", runner)
-	}
+	cli := needRealProgram(t, runner)
 	model = clitest.New(t, answers...)
 	home := tempDir(t)
 	args, env, err := clitest.Home(runner, home, model.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	users = usersServer(t, s, runner, home)
+	users = configureUserServer(t, s, runner, home)
 	var variables []string
 	for k, v := range env {
 		variables = append(variables, fmt.Sprintf("%s = %q", k, v))
 	}
 	mails := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
 	s.add("alpha", "exit 1", "beta")
-	file := filepath.Join(s.dirs["alpha"], "agent.toml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	command := strings.ReplaceAll(fmt.Sprintf("%q", append([]string{cli}, args...)), `" "`, `", "`)
-	config := strings.Replace(string(text), "command = [\"./agent.sh\"]\ntimeout = \"1m\"\n",
+	config := strings.Replace(s.read("alpha", "agent.toml"), "command = [\"./agent.sh\"]\ntimeout = \"1m\"\n",
 		fmt.Sprintf("runner = %q\ncommand = %s\nworkdir = \"work\"\nenv = { %s }\n%s", runner, command, strings.Join(variables, ", "), extra), 1)
 	config = strings.Replace(config, "[turn]\n", "operator = [\"operator@example.com\"]\n"+
 		fmt.Sprintf("[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\npassword_file = \"secret\"\nca_file = %q\n[mail.smtp]\nhost = %q\nca_file = %[2]q\n[turn]\n",
 			mails.IMAPTLS, mails.CAFile, mails.SMTPTLS), 1)
 	config = strings.Replace(config, "mesh = \"open\"\n", "mesh = \"open\"\nrequire = \"from\"\n", 1)
-	for file, text := range map[string]string{file: config, filepath.Join(s.dirs["alpha"], "secret"): mails.Password} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(s.dirs["alpha"], "work"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeFiles(t, s.dirs["alpha"], map[string]string{"agent.toml": config, "secret": mails.Password, "work/empty": ""})
 	return model, users
 }
 
-// usersServer has the user configure a server of tools for all that they do with a program.
-func usersServer(t *testing.T, s *meshAgents, runner, home string) (file string) {
+// needRealProgram returns the path of a program from npm, or skips the test without it.
+func needRealProgram(t *testing.T, program string) string {
+	t.Helper()
+	clis := os.Getenv("AGENTSTATELOOP_CLIS")
+	path := filepath.Join(clis, program)
+	if _, err := os.Stat(path); clis == "" || err != nil {
+		if os.Getenv(requireReal) != "" {
+			t.Fatalf("no %s in AGENTSTATELOOP_CLIS=%q", program, clis)
+		}
+		t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", program)
+	}
+	return path
+}
+
+// configureUserServer writes the user's configuration of a program with a tool server.
+func configureUserServer(t *testing.T, s *meshAgents, runner, home string) (file string) {
 	t.Helper()
 	text := fmt.Sprintf(`"mcpServers":{"mine":{"command":%q,"args":["mcp"]}}`, s.program)
 	switch runner {
@@ -75,36 +68,28 @@ func usersServer(t *testing.T, s *meshAgents, runner, home string) (file string)
 		file, text = filepath.Join(home, ".claude.json"), "{"+text+"}"
 	case "codex":
 		file = filepath.Join(home, ".codex", "config.toml")
-		before, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = string(before) + fmt.Sprintf("[mcp_servers.mine]\ncommand = %q\nargs = [\"mcp\"]\n", s.program)
+		text = readFile(t, file) + fmt.Sprintf("[mcp_servers.mine]\ncommand = %q\nargs = [\"mcp\"]\n", s.program)
 	case "gemini":
 		file, text = filepath.Join(home, ".gemini", "settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}},`+strings.Replace(text, `"args"`, `"trust":true,"args"`, 1)+"}"
 	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
+	return writeFile(t, file, text)
 }
 
-// toolNames are how the programs name a tool of ours for their models.
+// toolNames are the names of our tools in the calls of each program.
 var toolNames = map[string]func(tool string) clitest.Answer{
 	"claude": func(tool string) clitest.Answer { return clitest.Answer{Tool: "mcp__agentstateloop__" + tool} },
 	"codex":  func(tool string) clitest.Answer { return clitest.Answer{Namespace: "mcp__agentstateloop", Tool: tool} },
 	"gemini": func(tool string) clitest.Answer { return clitest.Answer{Tool: "mcp_agentstateloop_" + tool} },
 }
 
-// calls returns a model's call of one of our tools.
-func calls(runner, tool string, args map[string]any) clitest.Answer {
+// toolCall returns a model's call of one of our tools.
+func toolCall(runner, tool string, args map[string]any) clitest.Answer {
 	a := toolNames[runner](tool)
 	a.Args = args
 	return a
 }
 
-// TestRealTools has the real agents use our tools, with permissions that let them run no
-// command at all.
+// TestRealTools has the real agents use our tools without the permission to run commands.
 func TestRealTools(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
@@ -120,24 +105,19 @@ func TestRealTools(t *testing.T) {
 	}
 }
 
-// TestRealToolsInSandbox has them use the tools in a box, where neither the configuration nor
-// the state exists.
+// TestRealToolsInSandbox has the real agents use our tools in a sandbox, which contains neither the
+// configuration nor the state.
 func TestRealToolsInSandbox(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	if _, err := box.Bubblewrap(t.Context(), program); err != nil {
-		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needSandbox(t, program)
 	for _, runner := range []string{"claude", "codex", "gemini"} {
 		t.Run(runner, func(t *testing.T) {
 			t.Parallel()
 			s := newMeshAgents(t, program)
-			realTurn(t, s, runner, "sandbox = \"bwrap\"\n",
-				calls(runner, "remember", map[string]any{"text": "never on a Friday"}),
-				calls(runner, "submit_result", map[string]any{"text": "all green", "fields": map[string]any{"tests": 412}}),
+			addRealAgent(t, s, runner, "sandbox = \"bwrap\"\n",
+				toolCall(runner, "remember", map[string]any{"text": "never on a Friday"}),
+				toolCall(runner, "submit_result", map[string]any{"text": "all green", "fields": map[string]any{"tests": 412}}),
 				clitest.Answer{Text: "Done."})
 			key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the lighthouse needs a test"))
 			s.run("alpha", "poll")
@@ -151,22 +131,31 @@ func TestRealToolsInSandbox(t *testing.T) {
 	}
 }
 
-func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
-	s.add("beta", "echo 'it is green'", "alpha")
-	model, users := realTurn(t, s, runner, config,
-		calls(runner, "remember", map[string]any{"text": "never on a Friday"}),
-		calls(runner, "search_history", map[string]any{"query": "lighthouse"}),
-		calls(runner, "send", map[string]any{"to": "beta", "text": "a greeting"}),
-		calls(runner, "sleep", map[string]any{"minutes": 600, "reason": "look at the build"}),
-		calls(runner, "ask_operator", map[string]any{"question": "May I delete it?", "options": []any{"yes", "no"}}),
-		calls(runner, "ask", map[string]any{"to": "@beta", "text": "is it green?", "fields": []any{map[string]any{"name": "green", "type": "boolean"}}}),
-		clitest.Answer{Text: "I wait."},
-		calls(runner, "submit_result", map[string]any{"text": "all green", "fields": map[string]any{"tests": 412}}),
-		clitest.Answer{Text: "Done."})
-	before, err := os.ReadFile(users)
-	if err != nil {
+// needSandbox skips a test if a program of ours cannot run in a sandbox.
+func needSandbox(t *testing.T, program string) {
+	t.Helper()
+	_, err := box.Bubblewrap(t.Context(), program)
+	if err != nil && os.Getenv(requireReal) != "" {
 		t.Fatal(err)
 	}
+	if err != nil {
+		t.Skip(err)
+	}
+}
+
+func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
+	s.add("beta", "echo 'it is green'", "alpha")
+	model, users := addRealAgent(t, s, runner, config,
+		toolCall(runner, "remember", map[string]any{"text": "never on a Friday"}),
+		toolCall(runner, "search_history", map[string]any{"query": "lighthouse"}),
+		toolCall(runner, "send", map[string]any{"to": "beta", "text": "a greeting"}),
+		toolCall(runner, "sleep", map[string]any{"minutes": 600, "reason": "look at the build"}),
+		toolCall(runner, "ask_operator", map[string]any{"question": "May I delete it?", "options": []any{"yes", "no"}}),
+		toolCall(runner, "ask", map[string]any{"to": "@beta", "text": "is it green?", "fields": []any{map[string]any{"name": "green", "type": "boolean"}}}),
+		clitest.Answer{Text: "I wait."},
+		toolCall(runner, "submit_result", map[string]any{"text": "all green", "fields": map[string]any{"tests": 412}}),
+		clitest.Answer{Text: "Done."})
+	before := readFile(t, users)
 	key := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the lighthouse needs a test"))
 	s.run("alpha", "poll")
 	s.run("beta", "poll")
@@ -205,42 +194,39 @@ func testRealTools(t *testing.T, s *meshAgents, runner, config string) {
 		t.Errorf("the events do not name the tool:\n%s", events)
 	}
 
-	// The user's own server is there as well, and what they configured is as it was.
+	// The user's own server is there as well, and their configuration is unchanged.
 	mine := map[string]string{"claude": `"mcp__mine__remember"`, "codex": `"mcp__mine"`, "gemini": `"mcp_mine_remember"`}[runner]
 	if !strings.Contains(asked[len(asked)-1], mine) {
 		t.Errorf("the model has no tool %s", mine)
 	}
-	after, err := os.ReadFile(users)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if runner == "claude" { // which counts in this file, too
+	after := readFile(t, users)
+	if runner == "claude" { // which also keeps counters in this file
 		var b, a struct{ MCPServers any }
-		if err := errors.Join(json.Unmarshal(before, &b), json.Unmarshal(after, &a)); err != nil || !reflect.DeepEqual(a, b) {
+		if err := errors.Join(json.Unmarshal([]byte(before), &b), json.Unmarshal([]byte(after), &a)); err != nil || !reflect.DeepEqual(a, b) {
 			t.Errorf("%s has now %v, %v", users, a, err)
 		}
-	} else if !bytes.Equal(after, before) {
+	} else if after != before {
 		t.Errorf("%s is now:\n%s", users, after)
 	}
 }
 
-// TestRealApprove has the real claude ask the operator whether it may run a command, by mail.
-// What they allow it does once; what they refuse it does not do.
+// TestRealApprove has the real claude ask the operator by mail for the permission to run a command.
+// It runs an allowed command once, and a refused one never.
 func TestRealApprove(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	for name, sandbox := range map[string]string{"plain": "", "in a box": "sandbox = \"bwrap\"\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := box.Bubblewrap(t.Context(), program); err != nil && sandbox != "" && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-				t.Skip(err)
+			if sandbox != "" {
+				needSandbox(t, program)
 			}
 			s := newMeshAgents(t, program)
 			s.add("beta", "agentstateloop send alpha 'make three'; echo sent", "alpha")
 			run := func(file string) clitest.Answer {
 				return clitest.Answer{Text: "I will.", Tool: "Bash", Args: map[string]any{"command": "touch " + file, "description": "make it"}}
 			}
-			model, _ := realTurn(t, s, "claude", "approve = true\n"+sandbox,
+			model, _ := addRealAgent(t, s, "claude", "approve = true\n"+sandbox,
 				run("one"), run("one"), run("two"), clitest.Answer{Text: "It is all done."}, run("three"), clitest.Answer{Text: "I may not."})
 			exists := func(file string) bool {
 				_, err := os.Stat(filepath.Join(s.dirs["alpha"], "work", file))
@@ -263,7 +249,7 @@ func TestRealApprove(t *testing.T) {
 				t.Errorf("made two: %t\n%s", exists("two"), message)
 			}
 
-			// What others ask for is never asked about.
+			// A turn of another agent asks for no permission.
 			s.run("beta", "tell", "--no-wait", "have three made")
 			s.run("beta", "poll")
 			s.run("alpha", "poll")
@@ -271,20 +257,20 @@ func TestRealApprove(t *testing.T) {
 				t.Errorf("made three: %t\n%s", exists("three"), status)
 			}
 			if history := s.run("alpha", "history", "-n", "0"); !strings.Contains(history, "denied permission") {
-				t.Errorf("what was refused is not in the history:\n%s", history)
+				t.Errorf("the refusal is not in the history:\n%s", history)
 			}
 		})
 	}
 }
 
-// TestRealOutages has the services of the real programs limit them, find a session too long,
-// and recover. No message fails, and no call is made that nobody needs.
+// TestRealOutages has the services of the real programs limit them, refuse a session as too long,
+// and recover. No message fails, and the program makes only the necessary calls.
 func TestRealOutages(t *testing.T) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
 	tooLong := clitest.Answer{Status: 400, Fault: "prompt is too long: 205000 tokens > 200000 maximum"}
 	for runner, answers := range map[string][]clitest.Answer{
-		"claude": {{Text: "one"}}, // which sums up by itself, in calls of its own
+		"claude": {{Text: "one"}}, // which makes summaries in calls of its own
 		"codex":  {{Text: "one"}, tooLong, {Text: "two"}},
 		"gemini": {{Text: "one"}, tooLong, {Text: "two"}},
 	} {
@@ -292,7 +278,7 @@ func TestRealOutages(t *testing.T) {
 			t.Parallel()
 			s := newMeshAgents(t, program)
 			limit := clitest.Limit(runner, time.Now().Add(90*time.Minute))
-			model, _ := realTurn(t, s, runner, "", append([]clitest.Answer{limit}, answers...)...)
+			model, _ := addRealAgent(t, s, runner, "", append([]clitest.Answer{limit}, answers...)...)
 			first := strings.TrimSpace(s.run("alpha", "tell", "--no-wait", "the first"))
 			s.run("alpha", "poll", "--if-due")
 			if status := s.run("alpha", "status"); !strings.Contains(status, "LIMIT") || !strings.Contains(status, "1 deferred") {
@@ -302,7 +288,7 @@ func TestRealOutages(t *testing.T) {
 			if n := len(model.Asked()); n != 1 {
 				t.Errorf("the limit was met %d times", n)
 			}
-			s.run("alpha", "poll") // a person, who has paid
+			s.run("alpha", "poll") // by hand: the operator has paid
 			wantShown := func(key, text string) {
 				if message := s.run("alpha", "inbox", "show", key, "--json"); !strings.Contains(message, fmt.Sprintf("%q: %q", "text", text)) || !strings.Contains(message, `"status": "success"`) {
 					t.Errorf("the answer is:\n%s", message)

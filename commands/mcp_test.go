@@ -21,32 +21,30 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// turnOpen is an agent inside its turn, which lasts until end is called.
-type turnOpen struct {
+// openTurn is an agent inside its turn, which lasts until end is called.
+type openTurn struct {
 	*meshAgents
 	env []string // of the agent's process
 	end func()
 }
 
-// openTurn runs a turn of alpha whose agent does nothing but wait.
-func openTurn(t *testing.T, s *meshAgents) turnOpen {
+// startTurn runs a turn of alpha whose agent only waits.
+func startTurn(t *testing.T, s *meshAgents) openTurn {
 	t.Helper()
 	s.add("alpha", "env >env.tmp; mv env.tmp env; while [ ! -e over ]; do sleep 0.02; done; echo printed\n", "beta")
 	dir := s.dirs["alpha"]
-	// It leaves a poll behind, which runs until the end of the turn. The lock of s.run
-	// would have s.run wait for that.
-	tell := exec.Command(s.program, "--config", filepath.Join(dir, "agent.toml"), "tell", "--no-wait", "the lighthouse needs a test")
+	// It leaves a poll in the background until the end of the turn, so the lock is not that of
+	// s.run, which would wait for the poll.
+	tell := s.agent("alpha").command(t.Context(), "tell", "--no-wait", "the lighthouse needs a test")
 	lock := filepath.Join(dir, "turn-running")
-	release := mark(t, tell, lock)
+	release := shareLock(t, tell, lock)
 	err := tell.Run()
 	release()
 	if err != nil {
 		t.Fatal(err)
 	}
 	end := sync.OnceFunc(func() {
-		if err := os.WriteFile(filepath.Join(dir, "over"), nil, 0o600); err != nil {
-			t.Error(err)
-		}
+		writeFile(t, filepath.Join(dir, "over"), "")
 		for len(s.tasks("alpha")) == 0 && t.Context().Err() == nil {
 			time.Sleep(20 * time.Millisecond) // the state is a file of another process
 		}
@@ -60,7 +58,7 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 	for {
 		text, err := os.ReadFile(filepath.Join(dir, "env"))
 		if err == nil {
-			return turnOpen{s, strings.Split(strings.TrimSpace(string(text)), "\n"), end}
+			return openTurn{s, strings.Split(strings.TrimSpace(string(text)), "\n"), end}
 		}
 		if t.Context().Err() != nil {
 			t.Fatal("no turn began")
@@ -70,7 +68,7 @@ func openTurn(t *testing.T, s *meshAgents) turnOpen {
 }
 
 // server returns the command of a server inside the turn, with more variables.
-func (o turnOpen) server(env ...string) *exec.Cmd {
+func (o openTurn) server(env ...string) *exec.Cmd {
 	cmd := exec.Command(o.program, "mcp")
 	cmd.Env = append(slices.Clone(o.env), env...)
 	cmd.Dir = o.dirs["alpha"]
@@ -101,10 +99,9 @@ func callTool(ctx context.Context, s *mcp.ClientSession, tool, args string) (tex
 	return text, r.IsError, nil
 }
 
+// TestMCP checks the server of the tools of a turn.
 func TestMCP(t *testing.T) {
-	t.Parallel()
-	program := buildProgram(t, t.TempDir())
-	for name, test := range map[string]func(*testing.T, *meshAgents){
+	testAgents(t, map[string]func(*testing.T, *meshAgents){
 		"bad arguments":      testMCPBadArguments,
 		"many calls at once": testMCPManyCalls,
 		"killed":             testMCPKilled,
@@ -113,21 +110,14 @@ func TestMCP(t *testing.T) {
 		"garbage":            testMCPGarbage,
 		"outside of a turn":  testMCPOutside,
 		"term":               testMCPTerm,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newMeshAgents(t, program))
-		})
-	}
+	}, newMeshAgents)
 }
 
-// What does not fit is a tool error that says why, and has no effect.
+// testMCPBadArguments checks that a call with wrong arguments is a tool error with a reason, and has no
+// effect.
 func testMCPBadArguments(t *testing.T, s *meshAgents) {
-	o := openTurn(t, s)
-	before, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "state", "state.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := startTurn(t, s)
+	before := s.read("alpha", "state/state.json")
 	session := connect(t, o.server())
 	long := strings.Repeat("x", 5000)
 	for _, c := range []struct{ tool, args, want string }{
@@ -171,14 +161,14 @@ func testMCPBadArguments(t *testing.T, s *meshAgents) {
 	if _, _, err := callTool(t.Context(), session, "rm", `{}`); err == nil {
 		t.Error("a tool that does not exist was called")
 	}
-	if after, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "state", "state.json")); err != nil || !bytes.Equal(before, after) {
-		t.Errorf("the state has changed: %v", err)
+	if s.read("alpha", "state/state.json") != before {
+		t.Error("the state has changed")
 	}
 }
 
-// Each of many calls at once is done, and durable.
+// testMCPManyCalls checks that each of many calls at once has its effect.
 func testMCPManyCalls(t *testing.T, s *meshAgents) {
-	session := connect(t, openTurn(t, s).server())
+	session := connect(t, startTurn(t, s).server())
 	var done sync.WaitGroup
 	for i := range 64 {
 		done.Go(func() {
@@ -212,9 +202,10 @@ func readMemory(t *testing.T, s *meshAgents) string {
 	return strings.TrimSpace(string(text))
 }
 
-// A call whose server is killed is done or not, and one that was answered is done.
+// testMCPKilled checks that a call whose server is killed has all of its effect or none, and that a
+// call that was answered has its effect.
 func testMCPKilled(t *testing.T, s *meshAgents) {
-	o := openTurn(t, s)
+	o := startTurn(t, s)
 	n, answered := 0, ""
 	text := func(n int) string { return fmt.Sprintf("%d %s", n, strings.Repeat("abc", 1000)) }
 	for range 5 {
@@ -237,9 +228,9 @@ func testMCPKilled(t *testing.T, s *meshAgents) {
 	}
 }
 
-// Only the attempt that the state knows may act, and only while its turn lasts.
+// testMCPStale checks that only the current attempt may call tools, and only during its turn.
 func testMCPStale(t *testing.T, s *meshAgents) {
-	o := openTurn(t, s)
+	o := startTurn(t, s)
 	calls := map[string]string{
 		"remember": `{"text":"x"}`, "search_history": `{"query":"x"}`, "send": `{"to":"beta","text":"x"}`, "ask": `{"to":"beta","text":"x"}`, "ask_operator": `{"question":"x"}`,
 		"sleep": `{"minutes":5}`, "remind": `{"minutes":5,"text":"x"}`, "submit_result": `{"text":"x"}`,
@@ -269,12 +260,10 @@ func testMCPStale(t *testing.T, s *meshAgents) {
 	}
 }
 
-// A result goes with its fields and files, and terminate ends the turn.
+// testMCPSubmit checks that a result has its fields and files, and that terminate ends the turn.
 func testMCPSubmit(t *testing.T, s *meshAgents) {
-	o := openTurn(t, s)
-	if err := os.WriteFile(filepath.Join(s.dirs["alpha"], "report.pdf"), []byte("a report"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	o := startTurn(t, s)
+	writeFile(t, filepath.Join(s.dirs["alpha"], "report.pdf"), "a report")
 	session := connect(t, o.server())
 	text, failed, err := callTool(t.Context(), session, "submit_result", `{"text":"all green","fields":{"tests":412,"notes":["a"]},"files":["report.pdf"],"after_execution":"terminate"}`)
 	if err != nil || failed {
@@ -288,16 +277,15 @@ func testMCPSubmit(t *testing.T, s *meshAgents) {
 	}
 	task := s.tasks("alpha")[0]
 	for file, want := range map[string]string{"deliverable.txt": "all green", "report.pdf": "a report", "deliverable.fields.json": `412`} {
-		got, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "state", task.OutputBox, file))
-		if err != nil || !strings.Contains(string(got), want) {
-			t.Errorf("%s is %q, %v", file, got, err)
+		if got := s.read("alpha", filepath.Join("state", task.OutputBox, file)); !strings.Contains(got, want) {
+			t.Errorf("%s is %q", file, got)
 		}
 	}
 }
 
-// What is not of the protocol is answered by an error, and costs nothing else.
+// testMCPGarbage checks that the server answers garbage with an error and goes on.
 func testMCPGarbage(t *testing.T, s *meshAgents) {
-	cmd := openTurn(t, s).server()
+	cmd := startTurn(t, s).server()
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	in, err := cmd.StdinPipe()
@@ -352,10 +340,11 @@ func testMCPGarbage(t *testing.T, s *meshAgents) {
 	}
 }
 
-// Outside of a turn the tools are listed, and each call says what is wrong.
+// testMCPOutside checks that a server outside of a turn lists its tools, and that each call is an
+// error with a hint.
 func testMCPOutside(t *testing.T, s *meshAgents) {
 	s.add("alpha", "exit 1")
-	cmd := exec.Command(s.program, "--config", filepath.Join(s.dirs["alpha"], "agent.toml"), "mcp")
+	cmd := s.agent("alpha").command(context.WithoutCancel(t.Context()), "mcp")
 	cmd.Env = []string{"PATH=/usr/bin:/bin"}
 	session := connect(t, cmd)
 	tools, err := session.ListTools(t.Context(), nil)
@@ -374,9 +363,9 @@ func testMCPOutside(t *testing.T, s *meshAgents) {
 	}
 }
 
-// It ends with TERM, also while its client reads nothing.
+// testMCPTerm checks that TERM ends the server, also while its client reads nothing.
 func testMCPTerm(t *testing.T, s *meshAgents) {
-	cmd := openTurn(t, s).server()
+	cmd := startTurn(t, s).server()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -390,7 +379,7 @@ func testMCPTerm(t *testing.T, s *meshAgents) {
 	stuck := make(chan struct{})
 	go func() {
 		defer close(stuck)
-		for { // until it does not read any more either
+		for { // until the server does not read any more either
 			if _, err := io.WriteString(in, "garbage\n"); err != nil {
 				return
 			}

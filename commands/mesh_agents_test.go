@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -35,25 +34,19 @@ type meshAgents struct {
 
 // TestAgentsOnOneMesh runs agents that ask each other from inside their turns, with
 // the real program.
-func TestAgentsOnOneMesh(t *testing.T) {
-	t.Parallel()
-	program := buildProgram(t, t.TempDir())
-	for name, test := range agentStories {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			test(t, newMeshAgents(t, program))
-		})
-	}
-}
+func TestAgentsOnOneMesh(t *testing.T) { testAgents(t, agentStories, newMeshAgents) }
 
-// TestAgentsOverNATS runs them on a real nats-server.
-func TestAgentsOverNATS(t *testing.T) {
+// TestAgentsOverNATS runs the same stories on a real nats-server.
+func TestAgentsOverNATS(t *testing.T) { testAgents(t, agentStories, newNATSAgents) }
+
+// testAgents runs tests, each with agents on a mesh of its own.
+func testAgents(t *testing.T, tests map[string]func(*testing.T, *meshAgents), agents func(*testing.T, string) *meshAgents) {
 	t.Parallel()
 	program := buildProgram(t, t.TempDir())
-	for name, test := range agentStories {
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newNATSAgents(t, program))
+			test(t, agents(t, program))
 		})
 	}
 }
@@ -88,9 +81,7 @@ func (s *meshAgents) meshConfig(handle string, peers []string) string {
 	if s.engine == nil {
 		return fmt.Sprintf("[trust]\nmesh = \"open\"\n[mesh]\nurl = %q\n", s.url) + config
 	}
-	if err := os.WriteFile(filepath.Join(s.dirs[handle], "key"), []byte(s.engine.Users[handle].Seed+"\n"), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	writeFile(s.t, filepath.Join(s.dirs[handle], "key"), s.engine.Users[handle].Seed+"\n")
 	config = fmt.Sprintf("[mesh]\nurl = %q\nkey_file = \"key\"\n", s.engine.URL()) + config + "[mesh.keys]\n"
 	for other, key := range s.engine.Keys() {
 		if other != handle {
@@ -105,33 +96,34 @@ func (s *meshAgents) add(handle, script string, peers ...string) {
 	s.t.Helper()
 	dir := tempDir(s.t)
 	s.dirs[handle] = dir
-	config := fmt.Sprintf("[agent]\nhandle = %q\nstate_dir = \"state\"\n[turn]\ncommand = [\"./agent.sh\"]\ntimeout = \"1m\"\n[schedule]\nmode = \"none\"\n", handle) +
-		s.meshConfig(handle, peers)
-	if err := os.WriteFile(filepath.Join(dir, "agent.toml"), []byte(config), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	config := fmt.Sprintf("[agent]\nhandle = %q\nstate_dir = \"state\"\n[turn]\ncommand = [\"./agent.sh\"]\ntimeout = \"1m\"\n", handle) +
+		noSchedule + s.meshConfig(handle, peers)
+	writeFile(s.t, filepath.Join(dir, "agent.toml"), config)
 	s.setScript(handle, script)
+}
+
+// agent returns one of the agents.
+func (s *meshAgents) agent(handle string) installedAgent {
+	return installedAgent{s.dirs[handle], s.program}
 }
 
 // appendConfig adds lines to a section of an agent's configuration.
 func (s *meshAgents) appendConfig(handle, section, lines string) {
 	s.t.Helper()
-	file := filepath.Join(s.dirs[handle], "agent.toml")
-	text, err := os.ReadFile(file)
-	if err == nil {
-		err = os.WriteFile(file, []byte(strings.Replace(string(text), section, section+lines, 1)), 0o600)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	text := strings.Replace(s.read(handle, "agent.toml"), section, section+lines, 1)
+	writeFile(s.t, filepath.Join(s.dirs[handle], "agent.toml"), text)
 }
 
 // setScript replaces an agent's program.
 func (s *meshAgents) setScript(handle, script string) {
 	s.t.Helper()
-	if err := testkit.WriteProgram(filepath.Join(s.dirs[handle], "agent.sh"), "#!/bin/sh\ncat >prompt\n"+script); err != nil {
-		s.t.Fatal(err)
-	}
+	writeScript(s.t, filepath.Join(s.dirs[handle], "agent.sh"), "cat >prompt\n"+script)
+}
+
+// read returns the content of a file of an agent.
+func (s *meshAgents) read(handle, file string) string {
+	s.t.Helper()
+	return readFile(s.t, filepath.Join(s.dirs[handle], file))
 }
 
 // run runs a command for an agent, waits for polls that it leaves in the
@@ -144,12 +136,12 @@ func (s *meshAgents) run(handle string, args ...string) string {
 // runExpecting is run for a command that must exit with this code.
 func (s *meshAgents) runExpecting(code int, handle string, args ...string) string {
 	s.t.Helper()
-	cmd := exec.CommandContext(s.t.Context(), s.program, append([]string{"--config", filepath.Join(s.dirs[handle], "agent.toml")}, args...)...)
+	cmd := s.agent(handle).command(s.t.Context(), args...)
 	cmd.Env = append(os.Environ(), s.env...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	lock := filepath.Join(s.dirs[handle], "running")
-	release := mark(s.t, cmd, lock)
+	release := shareLock(s.t, cmd, lock)
 	out, err := cmd.Output()
 	release()
 	if err := settle(lock); err != nil {
@@ -161,10 +153,10 @@ func (s *meshAgents) runExpecting(code int, handle string, args ...string) strin
 	return string(out)
 }
 
-// mark makes a command hold a lock, which each process that it starts inherits. Call
-// release once the command has run; after that, settle waits for what it left in the
-// background.
-func mark(t *testing.T, cmd *exec.Cmd, lock string) (release func() error) {
+// shareLock makes a command hold a lock, which each process that it starts inherits. Call
+// release once the command has run. After that, settle waits for the processes that it left in
+// the background.
+func shareLock(t *testing.T, cmd *exec.Cmd, lock string) (release func() error) {
 	t.Helper()
 	running, err := os.OpenFile(lock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
@@ -206,8 +198,8 @@ func (s *meshAgents) edges(handle string) []string {
 }
 
 // edgesByRequest collects the edges of all agents' histories by question: who asked
-// whom, which report came back, and what the turn joined. Edges that two agents have
-// alike count once.
+// whom, which report came back, and which one the turn joined. An edge that two agents have
+// counts once.
 func (s *meshAgents) edgesByRequest() map[string]string {
 	s.t.Helper()
 	facts := map[string][]string{} // by request
@@ -245,22 +237,18 @@ func (s *meshAgents) tasks(handle string) []state.Line {
 // deliverable returns the text that a task delivered.
 func (s *meshAgents) deliverable(handle string, task state.Line) string {
 	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(s.dirs[handle], "state", task.OutputBox, task.Deliverable))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(text))
+	return strings.TrimSpace(s.read(handle, filepath.Join("state", task.OutputBox, task.Deliverable)))
 }
 
 // askingScript returns the script of an agent that asks these others, and answers
-// "told: " and their reports.
+// "answers: " and their reports.
 func askingScript(deadline string, others ...string) string {
 	var b strings.Builder
 	b.WriteString("if [ ! -e asked ]; then : >asked\n")
 	for _, other := range others {
 		fmt.Fprintf(&b, "agentstateloop ask %s 'which commit?' --deadline %s || exit 1\n", other, deadline)
 	}
-	b.WriteString("exit 0\nfi\nrm asked\necho \"told: $(sed -n '/^<report [a-z0-9]*>$/,/^<\\/report [a-z0-9]*>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
+	b.WriteString("exit 0\nfi\nrm asked\necho \"answers: $(sed -n '/^<report [a-z0-9]*>$/,/^<\\/report [a-z0-9]*>$/p' prompt | grep -v report | sort | tr '\\n' ' ')\"\n")
 	return b.String()
 }
 
@@ -279,7 +267,7 @@ func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	s.run("alpha", "poll")
 
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || tasks[0].Epoch != 2 || s.deliverable("alpha", tasks[0]) != "told: 4c1f" {
+	if len(tasks) != 1 || tasks[0].Epoch != 2 || s.deliverable("alpha", tasks[0]) != "answers: 4c1f" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	answered := s.tasks("beta")
@@ -296,7 +284,7 @@ func testAnswerResumesTheTurn(t *testing.T, s *meshAgents) {
 	if n := len(s.edgesByRequest()); n != 1 {
 		t.Errorf("%d questions, want 1", n)
 	}
-	// Each agent records what it saw once.
+	// Each agent records each edge once.
 	for handle, want := range map[string][]string{
 		"alpha": {"enqueue alpha beta", "report beta alpha " + report, "join " + report},
 		"beta":  {"enqueue alpha beta", "report beta alpha " + report},
@@ -323,7 +311,7 @@ func testTwoAnswersResumeTheTurn(t *testing.T, s *meshAgents) {
 	s.run("beta", "poll")
 	s.run("alpha", "poll")
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: from beta from gamma" {
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "answers: from beta from gamma" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	if n := len(s.edgesByRequest()); n != 2 {
@@ -341,7 +329,7 @@ func testQuestionTimesOut(t *testing.T, s *meshAgents) {
 		s.run("alpha", "poll")
 	}
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: timeout" {
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "answers: timeout" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	if got, want := s.edges("alpha"), []string{"enqueue alpha beta", "report beta alpha timeout", "join timeout"}; !slices.Equal(got, want) {
@@ -359,10 +347,10 @@ func testQuestionBackIsAnsweredBusy(t *testing.T, s *meshAgents) {
 		s.run(handle, "poll")
 	}
 	tasks := s.tasks("alpha")
-	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "told: told: busy" {
+	if len(tasks) != 1 || s.deliverable("alpha", tasks[0]) != "answers: answers: busy" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
-	if tasks := s.tasks("beta"); len(tasks) != 1 || s.deliverable("beta", tasks[0]) != "told: busy" {
+	if tasks := s.tasks("beta"); len(tasks) != 1 || s.deliverable("beta", tasks[0]) != "answers: busy" {
 		t.Errorf("beta's tasks: %+v", tasks)
 	}
 }
@@ -372,11 +360,11 @@ func testTellSupersedesAQuestion(t *testing.T, s *meshAgents) {
 	s.add("alpha", askingScript("10m", "beta"), "beta")
 	s.run("alpha", "tell", "--no-wait", "ask beta")
 	s.run("alpha", "poll")
-	s.setScript("alpha", "echo \"told: $(grep -c superseded prompt)\"\n")
+	s.setScript("alpha", "echo \"count: $(grep -c superseded prompt)\"\n")
 	s.run("alpha", "tell", "--no-wait", "never mind")
 	s.run("alpha", "poll")
 	tasks := s.tasks("alpha")
-	if len(tasks) != 2 || s.deliverable("alpha", tasks[0]) != "told: 1" || s.deliverable("alpha", tasks[1]) != "told: 0" {
+	if len(tasks) != 2 || s.deliverable("alpha", tasks[0]) != "count: 1" || s.deliverable("alpha", tasks[1]) != "count: 0" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
 	if got := s.edges("alpha"); len(got) != 3 || got[1] != "report beta alpha timeout: superseded" {
@@ -401,20 +389,13 @@ kill -9 $$
 	if len(tasks) != 1 || tasks[0].Outcome != state.Success || !strings.HasPrefix(s.deliverable("alpha", tasks[0]), "all tests pass") || tasks[0].Fields != "deliverable.fields.json" {
 		t.Fatalf("tasks: %+v", tasks)
 	}
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(s.dirs["alpha"], name))
-		if err != nil {
-			t.Error(err)
-		}
-		return string(text)
-	}
-	if got := read("codes"); got != "first 0\nsecond 1\nstale 1\n" {
+	if got := s.read("alpha", "codes"); got != "first 0\nsecond 1\nstale 1\n" {
 		t.Errorf("exit codes:\n%s", got)
 	}
-	if got := read("errors"); strings.Count(got, "agentstateloop: error: this turn ") != 2 {
+	if got := s.read("alpha", "errors"); strings.Count(got, "agentstateloop: error: this turn ") != 2 {
 		t.Errorf("errors:\n%s", got)
 	}
-	if got := read("state/" + tasks[0].OutputBox + "/report.txt"); got != "the report\n" {
+	if got := s.read("alpha", "state/"+tasks[0].OutputBox+"/report.txt"); got != "the report\n" {
 		t.Errorf("the file: %q", got)
 	}
 }
@@ -432,21 +413,14 @@ agentstateloop ask beta 'how are the tests?' --field passed:integer='how many' -
 	s.run("alpha", "poll")
 	s.run("beta", "poll")
 	s.run("alpha", "poll")
-	read := func(handle, name string) string {
-		text, err := os.ReadFile(filepath.Join(s.dirs[handle], name))
-		if err != nil {
-			t.Error(err)
-		}
-		return string(text)
-	}
-	if got := read("beta", "prompt"); !strings.Contains(got, "\npassed: integer, required. how many\nnotes: any value\n") {
+	if got := s.read("beta", "prompt"); !strings.Contains(got, "\npassed: integer, required. how many\nnotes: any value\n") {
 		t.Errorf("beta's prompt:\n%s", got)
 	}
-	if got := read("beta", "wrong"); !strings.Contains(got, "the result field passed must be an integer, and many is not") {
+	if got := s.read("beta", "wrong"); !strings.Contains(got, "the result field passed must be an integer, and many is not") {
 		t.Errorf("prompt of beta: %s", got)
 	}
 	shown := regexp.MustCompile(`You asked @beta \(ask\.[0-9a-f]+\): how are the tests\?\nStatus: success\n<fields [a-z2-7]+>\n\{"passed":412\}\n</fields [a-z2-7]+>\n<report [a-z2-7]+>\nall <green>\n`)
-	if got := read("alpha", "resumed"); !shown.MatchString(got) {
+	if got := s.read("alpha", "resumed"); !shown.MatchString(got) {
 		t.Errorf("alpha's prompt:\n%s", got)
 	}
 	var chain string
@@ -459,9 +433,9 @@ agentstateloop ask beta 'how are the tests?' --field passed:integer='how many' -
 	for _, handle := range []string{"alpha", "beta"} {
 		out := s.run(handle, "history", "--all", "--trace", strings.TrimPrefix(chain, "trace.")[:8])
 		lines[handle] = out
-		for _, what := range []string{"message ", "edge       enqueue from alpha to beta", "turn       running", "task       success", "edge       report success from beta to alpha"} {
-			if !strings.Contains(out, what) {
-				t.Errorf("the chain of %s lacks %q:\n%s", handle, what, out)
+		for _, part := range []string{"message ", "edge       enqueue from alpha to beta", "turn       running", "task       success", "edge       report success from beta to alpha"} {
+			if !strings.Contains(out, part) {
+				t.Errorf("the chain of %s lacks %q:\n%s", handle, part, out)
 			}
 		}
 	}

@@ -52,11 +52,11 @@ func agentsOnMesh(b *testing.B, agents int, url string) string {
 
 // BenchmarkNudge measures how long it takes from the start of the installed `nudge` until
 // the poll that it makes asks the mailbox of the mesh, next to the start of a program that
-// does nothing. It reports the median and the 99th percentile, in milliseconds.
+// is empty. It reports the median and the 99th percentile, in milliseconds.
 //
 //	go test -bench Nudge -benchtime 300x -run '^$' ./commands
 func BenchmarkNudge(b *testing.B) {
-	program, nothing := installProgram(b), emptyProgram(b, b.TempDir())
+	program, emptyPath := installProgram(b), emptyProgram(b, b.TempDir())
 	asked := make(chan time.Time, 64)
 	mesh := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/mailbox") {
@@ -79,7 +79,7 @@ func BenchmarkNudge(b *testing.B) {
 	}
 	empty := func() float64 {
 		began := time.Now()
-		noError(b, exec.Command(nothing).Run())
+		noError(b, exec.Command(emptyPath).Run())
 		return ms(time.Since(began))
 	}
 	nudge() // registers, and wakes
@@ -134,7 +134,7 @@ func BenchmarkPollMesh(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// meshVariant is an agent, and what its polls took.
+// meshVariant is an agent, and the times of its polls.
 type meshVariant struct {
 	name, section, dir string
 	cpu, wall          []float64
@@ -165,7 +165,7 @@ func median(all []float64) float64 {
 	return all[len(all)/2]
 }
 
-// installProgram installs the program as the README says, and returns its path.
+// installProgram installs the program with the command of the README, and returns its path.
 func installProgram(b *testing.B) string {
 	b.Helper()
 	readme, err := os.ReadFile("../README.md")

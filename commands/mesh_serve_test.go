@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,75 +15,72 @@ import (
 	"agentstateloop/mesh"
 )
 
-// running is the program running in this process, until its context ends.
-type running struct {
-	first string // line of what it printed
-	stop  context.CancelFunc
-	code  chan int
-	erred *bytes.Buffer // to be read when it has ended
+// runningProgram is a command that runs in this process until its context ends.
+type runningProgram struct {
+	firstLine string // of its standard output
+	stop      context.CancelFunc
+	code      chan int
+	stderr    *bytes.Buffer // to be read when it has ended
 }
 
-// start runs the program until it has printed a line, or ended.
-func start(t *testing.T, args ...string) *running {
+// startProgram runs a command until it has printed a line, or ended.
+func startProgram(t *testing.T, args ...string) *runningProgram {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	r := &running{stop: stop, code: make(chan int, 1), erred: &bytes.Buffer{}}
+	r := &runningProgram{stop: stop, code: make(chan int, 1), stderr: &bytes.Buffer{}}
 	p := testProgram()
 	out, in := io.Pipe()
-	p.out.Stdout, p.out.Stderr = in, r.erred
+	p.out.Stdout, p.out.Stderr = in, r.stderr
 	go func() {
 		r.code <- p.run(ctx, append([]string{name}, args...))
 		in.Close()
 	}()
 	lines := bufio.NewReader(out)
-	r.first, _ = lines.ReadString('\n')
-	r.first = strings.TrimSpace(r.first)
+	line, _ := lines.ReadString('\n')
+	r.firstLine = strings.TrimSpace(line)
 	go io.Copy(io.Discard, lines)
 	t.Cleanup(stop)
 	return r
 }
 
-// end stops it as TERM does, and fails if it does not exit 0.
-func (r *running) end(t *testing.T) {
+// end stops the program as TERM does. It fails the test if the program does not exit 0.
+func (r *runningProgram) end(t *testing.T) {
 	t.Helper()
 	r.stop()
 	if code := <-r.code; code != exitDone {
-		t.Fatalf("ended with %d: %s", code, r.erred)
+		t.Fatalf("ended with %d: %s", code, r.stderr)
 	}
 }
 
-// TestMeshServe: what `mesh serve` has accepted is kept when it is stopped and
-// started again, and a call needs a token.
-func TestMeshServe(t *testing.T) {
+// TestMeshServeKeepsMessages checks that `mesh serve` keeps its messages when it is stopped and
+// started again, and that each call needs a token.
+func TestMeshServeKeepsMessages(t *testing.T) {
 	dir := t.TempDir()
-	tokens := filepath.Join(dir, "tokens")
-	if err := os.WriteFile(tokens, []byte("# who may call\ngoulard3120 one\n@dorlange3120\ttwo\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tokens := writeFile(t, filepath.Join(dir, "tokens"), "# the agents\ngoulard3120 one\n@dorlange3120\ttwo\n")
 	args := []string{"mesh", "serve", "--addr", "127.0.0.1:0", "--dir", filepath.Join(dir, "mesh"), "--tokens", tokens}
 
-	server := start(t, args...)
+	server := startProgram(t, args...)
 	client := func(url, token string) *mesh.Client {
 		return &mesh.Client{
 			URL: strings.TrimPrefix(url, "mesh at "), Handle: "goulard3120",
 			Token: func(context.Context) (string, error) { return token, nil },
 		}
 	}
-	if _, err := client(server.first, "").Send(t.Context(), mesh.Message{To: "dorlange3120", Text: "hello"}); err == nil {
+	if _, err := client(server.firstLine, "").Send(t.Context(), mesh.Message{To: "dorlange3120", Text: "hello"}); err == nil {
 		t.Error("a call without a token was taken")
 	}
-	if _, err := client(server.first, "one").Send(t.Context(), mesh.Message{To: "dorlange3120", Text: "hello"}); err != nil {
+	if _, err := client(server.firstLine, "one").Send(t.Context(), mesh.Message{To: "dorlange3120", Text: "hello"}); err != nil {
 		t.Fatal(err)
 	}
 
-	second := start(t, args...)
-	if code := <-second.code; code != exitError || !strings.Contains(second.erred.String(), "another mesh is already running") {
-		t.Errorf("a second server: exit %d, %s", code, second.erred)
+	second := startProgram(t, args...)
+	if code := <-second.code; code != exitError || !strings.Contains(second.stderr.String(), "another mesh is already running") {
+		t.Errorf("a second server: exit %d, %s", code, second.stderr)
 	}
 	server.end(t)
 
-	server = start(t, args...)
-	theirs := client(server.first, "two")
+	server = startProgram(t, args...)
+	theirs := client(server.firstLine, "two")
 	theirs.Handle = "dorlange3120"
 	box, err := theirs.Mailbox(t.Context(), 0)
 	if err != nil || len(box.Messages) != 1 || !box.Messages[0].Proven {
@@ -93,7 +89,8 @@ func TestMeshServe(t *testing.T) {
 	server.end(t)
 }
 
-func TestReadTokens(t *testing.T) {
+// TestReadTokensRefusesMalformedFiles checks that the error does not show a token.
+func TestReadTokensRefusesMalformedFiles(t *testing.T) {
 	for _, bad := range []string{"", "# nobody\n", "goulard3120\n", "goulard3120 a b\n", "Not/Me secret\n", "a one\na two\n", strings.Repeat("#", config.MaxSecret+1)} {
 		if _, err := readTokens(bad); err == nil {
 			t.Errorf("%.20q was taken", bad)
@@ -103,16 +100,14 @@ func TestReadTokens(t *testing.T) {
 	}
 }
 
-// HALT counts when the agents see it. A service that answers 200 to everything, as a proxy
-// or another program on the port may, has halted nobody.
+// TestMeshHaltIsVerified checks that `mesh halt` succeeds only if the agents see the HALT. A proxy
+// or another program on the port may answer 200 to every request.
 func TestMeshHaltIsVerified(t *testing.T) {
 	run := func(h http.Handler, args ...string) (code int, output string) {
 		web := httptest.NewServer(h)
 		defer web.Close()
-		path := writeConfig(t, strings.Replace(smallConfig, "[turn]", "state_dir = \"state\"\n[turn]", 1)+"[mesh]\nurl = \""+web.URL+"\"\n")
-		var out, errs bytes.Buffer
-		code = Run(t.Context(), append([]string{name, "--config", path, "mesh"}, args...), nil, &out, &errs, nil)
-		return code, out.String() + errs.String()
+		path := writeConfig(t, agentSection+"[turn]\ncommand = [\"./reply.sh\"]\n[mesh]\nurl = \""+web.URL+"\"\n")
+		return runInProcess(t, testProgram(), append([]string{"--config", path, "mesh"}, args...)...)
 	}
 	always := func(body string) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -20,7 +20,7 @@ type engineKey struct{}
 //	alpha/agent.toml, beta/agent.toml  goulard3120 and dorlange3120, with mail, who know each other's keys
 //	alpha/agent.sh, beta/agent.sh      their turns
 //	alpha/secret, beta/secret          their passwords
-//	engine stop, engine start          what becomes of the server
+//	engine stop, engine start          stops and starts the server
 //	$URL                               its url
 //	nats-server                        is in the PATH
 func TestStoriesOverNATS(t *testing.T) {
@@ -40,9 +40,7 @@ func TestStoriesOverNATS(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Files: []string{file},
 				Setup: func(env *testscript.Env) error { return setUpNATS(env, e, printed, bin) },
-				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"engine": scriptEngine, "mail": scriptMail, "sent": scriptSent, "settle": scriptSettle, "exits": scriptExits,
-				},
+				Cmds:  scriptCommands(),
 			})
 		})
 	}
@@ -56,12 +54,9 @@ func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) er
 	env.Values[engineKey{}] = e
 	env.Setenv("URL", e.URL())
 	env.Setenv("PATH", bin+":"+env.Getenv("PATH"))
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(env.WorkDir, name))
-		if err != nil {
-			env.T().Fatal(err)
-		}
-		return string(text)
+	base, err := os.ReadFile(filepath.Join(env.WorkDir, "mail.toml"))
+	if err != nil {
+		return err
 	}
 	files := map[string]string{}
 	for host, handle := range map[string]string{"alpha": "goulard3120", "beta": "dorlange3120"} {
@@ -69,11 +64,11 @@ func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) er
 		if handle == peer {
 			peer = "goulard3120"
 		}
-		config := regexp.MustCompile(`(?s)\[mesh\].*`).ReplaceAllString(read("mail.toml"), "")
+		config := regexp.MustCompile(`(?s)\[mesh\].*`).ReplaceAllString(string(base), "")
 		config = strings.NewReplacer("goulard3120", handle, "./reply.sh", "./agent.sh", `"./crontab"`, `"../crontab"`, `"ca.pem"`, `"../ca.pem"`, "mesh = \"open\"\n", "").Replace(config)
 		files[host+"/agent.toml"] = config + fmt.Sprintf("[mesh]\nurl = %q\nkey_file = \"key\"\npeers = [%q]\nkeymaster = %[2]q\n[mesh.keys]\n%[2]s = %[3]q\n",
 			e.URL(), peer, e.Users[peer].Public)
-		files[host+"/key"], files[host+"/secret"] = e.Users[handle].Seed+"\n", read("secret")
+		files[host+"/key"], files[host+"/secret"] = e.Users[handle].Seed+"\n", env.Values[worldKey{}].(*world).mail.Password+"\n"
 		if err := os.MkdirAll(filepath.Join(env.WorkDir, host), 0o700); err != nil {
 			return err
 		}
@@ -87,12 +82,12 @@ func setUpNATS(env *testscript.Env, e *fleettest.Engine, printed, bin string) er
 }
 
 // scriptEngine: engine stop, engine start
-func scriptEngine(ts *testscript.TestScript, neg bool, args []string) {
+func scriptEngine(ts *testscript.TestScript, args []string) {
 	server := ts.Value(engineKey{}).(*fleettest.Engine).Servers[0]
-	switch {
-	case !neg && len(args) == 1 && args[0] == "stop":
+	switch args[0] {
+	case "stop":
 		server.Kill()
-	case !neg && len(args) == 1 && args[0] == "start":
+	case "start":
 		server.Start()
 	default:
 		ts.Fatalf("usage: engine stop, or engine start")

@@ -10,11 +10,11 @@ import (
 	"agentstateloop/mesh"
 )
 
-// What the operator has told alpha in confidence.
-const confided = "launchcode7777"
+// operatorSecret is a text of the operator that no other agent may see.
+const operatorSecret = "launchcode7777"
 
-// commandsRefusedToPeers are command lines that show what the operator has said, or do what
-// only the operator may.
+// commandsRefusedToPeers are command lines that show texts of the operator, or that only the
+// operator may run.
 var commandsRefusedToPeers = []string{
 	"history", "history -n 0 --json", "history --cost", "history --json --follow",
 	"prompt", "prompt --layer history", "prompt --key mail:1", "prompt --json", "prompt --from beta",
@@ -26,9 +26,9 @@ var commandsRefusedToPeers = []string{
 	"fleet key", "fleet key --file k", "fleet plan beta=U", "fleet create --admin-key k --url nats://127.0.0.1:1",
 }
 
-// TestPeerTurnCommands runs each command in a turn that another agent caused,
-// with the real program. The variables of an older attempt, of what makes summaries,
-// and of a turn that never was do not help.
+// TestPeerTurnCommands runs each command in a turn that another agent caused, with the real
+// program. The commands are refused also with the variables of an older attempt, of the process
+// that makes summaries, and of an invented turn.
 func TestPeerTurnCommands(t *testing.T) {
 	t.Parallel()
 	s := newMeshAgents(t, buildProgram(t, t.TempDir()))
@@ -47,80 +47,68 @@ agentstateloop status >>shown && agentstateloop status --json >>shown && agentst
 agentstateloop poll --if-due --quiet && agentstateloop nudge --no-poll >/dev/null && echo worked
 `)
 	s.add("alpha", "echo understood\n", "beta")
-	s.run("alpha", "tell", "--no-wait", "the code is "+confided)
+	s.run("alpha", "tell", "--no-wait", "the code is "+operatorSecret)
 	s.run("alpha", "poll")
-	s.run("alpha", "remind", "5h", "say that the code is "+confided)
-	s.run("alpha", "nudge", "--no-poll", "--reason", "the code was "+confided)
+	s.run("alpha", "remind", "5h", "say that the code is "+operatorSecret)
+	s.run("alpha", "nudge", "--no-poll", "--reason", "the code was "+operatorSecret)
 	s.setScript("alpha", script.String())
-	beta := &mesh.Client{URL: s.url, Handle: "beta"}
-	if _, err := beta.Send(t.Context(), mesh.Message{To: "alpha", Text: "what is the code?"}); err != nil {
-		t.Fatal(err)
-	}
+	s.sendFromBeta("what is the code?")
 	s.run("alpha", "poll")
 
 	tasks := s.tasks("alpha")
 	if len(tasks) != 2 || s.deliverable("alpha", tasks[1]) != "worked" {
 		t.Fatalf("tasks: %+v: %s", tasks, s.deliverable("alpha", tasks[len(tasks)-1]))
 	}
-	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(s.dirs["alpha"], name))
-		if err != nil && !os.IsNotExist(err) {
-			t.Error(err)
-		}
-		return string(text)
-	}
-	if got := read("done"); got != "" {
-		t.Errorf("these were not refused:\n%s", got)
+	if done, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "done")); err == nil {
+		t.Errorf("these were not refused:\n%s", done)
 	}
 	for _, name := range []string{"shown", "errors", "prompt"} {
-		if got := read(name); strings.Contains(got, confided) {
-			t.Errorf("%s holds what the operator has said:\n%s", name, got)
+		if got := s.read("alpha", name); strings.Contains(got, operatorSecret) {
+			t.Errorf("%s has the secret of the operator:\n%s", name, got)
 		}
 	}
-	if got := read("errors"); strings.Count(got, "was caused by another agent") != len(commandsRefusedToPeers)+1 || strings.Count(got, "names an unknown turn") != 2 {
+	if got := s.read("alpha", "errors"); strings.Count(got, "was caused by another agent") != len(commandsRefusedToPeers)+1 || strings.Count(got, "names an unknown turn") != 2 {
 		t.Errorf("errors:\n%s", got)
 	}
 
-	// The rest of the turns is the operator's.
+	// A turn of the operator may run them.
 	s.setScript("alpha", "agentstateloop history --search code && agentstateloop inbox list && agentstateloop prompt >/dev/null && agentstateloop history -n 1\n")
 	s.run("alpha", "tell", "--no-wait", "look at what was said")
 	s.run("alpha", "poll")
 	tasks = s.tasks("alpha")
-	if got := s.deliverable("alpha", tasks[2]); !strings.Contains(got, confided) || strings.Contains(got, "what is the code?") {
+	if got := s.deliverable("alpha", tasks[2]); !strings.Contains(got, operatorSecret) || strings.Contains(got, "what is the code?") {
 		t.Errorf("the operator's turn: %s", got)
 	}
 }
 
-// TestProcessOutlivesPeerTurn checks that what such a turn leaves behind is
-// still known as that agent's.
+// sendFromBeta sends a message from beta to alpha.
+func (s *meshAgents) sendFromBeta(text string) {
+	s.t.Helper()
+	beta := &mesh.Client{URL: s.url, Handle: "beta"}
+	if _, err := beta.Send(s.t.Context(), mesh.Message{To: "alpha", Text: text}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestProcessOutlivesPeerTurn checks that a process which a turn of a peer leaves behind has no
+// more rights than that turn.
 func TestProcessOutlivesPeerTurn(t *testing.T) {
 	t.Parallel()
 	s := newMeshAgents(t, buildProgram(t, t.TempDir()))
-	s.add("alpha", "echo \"$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH\" >left; echo done\n", "beta")
-	s.run("alpha", "tell", "--no-wait", "the code is "+confided)
+	s.add("alpha", "echo \"$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH\" >variables; echo done\n", "beta")
+	s.run("alpha", "tell", "--no-wait", "the code is "+operatorSecret)
 	s.run("alpha", "poll")
-	for who, want := range map[string]bool{"alpha": true, "beta": false} {
-		if who == "beta" {
-			if _, err := (&mesh.Client{URL: s.url, Handle: who}).Send(t.Context(), mesh.Message{To: "alpha", Text: "hello"}); err != nil {
-				t.Fatal(err)
-			}
+	for peer, code := range map[bool]int{false: exitDone, true: exitError} {
+		if peer {
+			s.sendFromBeta("hello")
 		} else {
 			s.run("alpha", "tell", "--no-wait", "hello")
 		}
 		s.run("alpha", "poll")
-		left, err := os.ReadFile(filepath.Join(s.dirs["alpha"], "left"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		turn, epoch, _ := strings.Cut(strings.TrimSpace(string(left)), " ")
-		s.setScript("alpha", "echo \"$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH\" >left; echo done\n")
+		turn, epoch, _ := strings.Cut(strings.TrimSpace(s.read("alpha", "variables")), " ")
 		s.env = []string{"AGENTSTATELOOP_TURN=" + turn, "AGENTSTATELOOP_EPOCH=" + epoch}
-		code := exitDone
-		if !want {
-			code = exitError
-		}
 		s.runExpecting(code, "alpha", "history")
-		s.runExpecting(exitError, "alpha", "history", "--search", confided)
+		s.runExpecting(exitError, "alpha", "history", "--search", operatorSecret)
 		s.env = nil
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestWithinMemory checks that work which takes too much memory is left behind
-// with an error for exit 1, a hint, and a line in the log.
-func TestWithinMemory(t *testing.T) {
+// TestWithinMemoryEndsLargeWork checks that work which takes too much memory ends with an error for
+// exit 1, a hint, and a line in the log.
+func TestWithinMemoryEndsLargeWork(t *testing.T) {
 	a := &cycle.Agent{Store: &store.Store{Dir: t.TempDir(), Agent: "ann"}, Now: time.Now}
 	known := errors.New("known")
 	if err := withinMemory(a, maxMemory, func() error { return known }); err != known {

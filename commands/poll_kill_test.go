@@ -1,23 +1,17 @@
 package commands
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail/message"
-	"agentstateloop/state/store"
 )
 
-// TestKilledPolls delivers ten messages and kills the poll, the agent it runs, or
-// both, at twenty random moments, or fifty if all that is real is required. Each message
+// TestKilledPolls delivers ten messages and kills the poll, the agent that it runs, or
+// both, at ten random moments, or fifty if the real servers are required. Each message
 // has one task line and one answer, mailed at least once and always as the same bytes
 // (docs/design.md, "Promises" 1 and 2).
 func TestKilledPolls(t *testing.T) {
@@ -26,32 +20,19 @@ func TestKilledPolls(t *testing.T) {
 	t.Logf("seed %d", seed)
 	chance := rand.New(rand.NewPCG(seed, 0))
 
-	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	program := buildProgram(t, dir)
-	writeAgent(t, dir, servers, "[turn]\ncommand = [\"./slow.sh\"]\n[schedule]\nmode = \"none\"\n")
-	if err := testkit.WriteProgram(filepath.Join(dir, "slow.sh"), slowScript); err != nil {
-		t.Fatal(err)
-	}
-	poll := func() *exec.Cmd {
-		return exec.Command(program, "--config", filepath.Join(dir, "agent.toml"), "poll", "--quiet")
-	}
-
-	if out, err := poll().CombinedOutput(); err != nil { // the baseline
-		t.Fatalf("first poll: %v\n%s", err, out)
-	}
+	a := newInstalledAgent(t, servers, "[turn]\ncommand = [\"./slow.sh\"]\n"+noSchedule)
+	writeScript(t, filepath.Join(a.dir, "slow.sh"), slowScript)
+	a.poll(t) // the baseline
 	const messages = 10
 	kills := part(50, 10)
 	sent := 0
 	for killed := 0; killed < kills; {
 		if sent < messages && killed >= sent*kills/messages {
-			raw := fmt.Sprintf("From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <m%d@example.com>\r\n\r\ndo it\r\n", sent)
-			if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
-				t.Fatal(err)
-			}
+			deliverMail(t, servers, fmt.Sprint("m", sent))
 			sent++
 		}
-		cmd := poll()
+		cmd := a.command(t.Context(), "poll", "--quiet")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -66,21 +47,19 @@ func TestKilledPolls(t *testing.T) {
 		case 0:
 			cmd.Process.Kill()
 		case 1:
-			killAgents(t, dir)
+			killAgents(t, a.dir)
 		case 2:
 			cmd.Process.Kill()
-			killAgents(t, dir)
+			killAgents(t, a.dir)
 		}
 		killed++
 		<-done
 	}
 
-	st := &store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}
+	st := a.store()
 	for range 100 {
-		out, err := poll().CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatalf("poll: %v\n%s", err, out)
+		if out, code, _ := a.run(t.Context(), "poll", "--quiet"); code < 0 {
+			t.Fatalf("poll: %d\n%s", code, out)
 		}
 		s, err := st.Read()
 		if err != nil {
@@ -98,18 +77,7 @@ func TestKilledPolls(t *testing.T) {
 			t.Errorf("%s has %d task lines, want 1", key, n)
 		}
 	}
-	answers := map[string][]byte{} // by the Message-ID they answer
-	for _, m := range servers.Sent() {
-		h := message.ParseHeader(m.Raw)
-		if !bytes.HasPrefix([]byte(h.MessageID), []byte("<reply.")) {
-			continue
-		}
-		if before, ok := answers[h.InReplyTo]; ok && !bytes.Equal(before, m.Raw) {
-			t.Errorf("two different answers to %s:\n%s\n---\n%s", h.InReplyTo, before, m.Raw)
-		}
-		answers[h.InReplyTo] = m.Raw
-	}
-	if len(answers) != messages {
-		t.Errorf("%d messages were answered, want %d", len(answers), messages)
+	if n := len(sentReplies(t, servers)); n != messages {
+		t.Errorf("%d messages were answered, want %d", n, messages)
 	}
 }

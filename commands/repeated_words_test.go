@@ -1,11 +1,9 @@
 package commands
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +13,7 @@ import (
 )
 
 // TestErrorsRepeatNoWords polls and examines agents whose servers, secrets and files fail
-// in many ways. No line that tells of it may have the same three words twice.
+// in many ways. No line of the output may have the same three words twice.
 func TestErrorsRepeatNoWords(t *testing.T) {
 	m := mailtest.StartMemory(t, mailtest.Options{Username: "agent@example.org"})
 	refuses := httptest.NewServer(mesh.NewServer(mesh.Options{Tokens: map[string]string{"g1": "another-token-0123"}}))
@@ -50,28 +48,23 @@ func TestErrorsRepeatNoWords(t *testing.T) {
 			if c.mesh != "" {
 				text += "[mesh]\nurl = \"" + c.mesh + "\"\ntoken_file = \"token\"\n"
 			}
-			for name, text := range map[string]string{"agent.toml": text, "secret": c.secret + "\n", "token": "wrong-token-0123\n"} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			writeFiles(t, dir, map[string]string{"agent.toml": text, "secret": c.secret + "\n", "token": "wrong-token-0123\n"})
 			var all strings.Builder
 			for _, args := range [][]string{{"poll"}, {"nudge", "--no-poll"}, {"poll"}, {"doctor"}, {"status"}, {"doctor", "--fix", "--no-network"}, {"outbox", "list"}} {
-				var out bytes.Buffer
 				p := testProgram()
 				p.loader.Environ = []string{"PATH=/usr/bin:/bin"}
-				p.out.Stdout, p.out.Stderr, p.proc = &out, &out, "/proc"
-				p.run(t.Context(), append([]string{"agentstateloop", "--config", filepath.Join(dir, "agent.toml")}, args...))
-				for line := range strings.Lines(out.String()) {
+				p.proc = "/proc"
+				_, out := runInProcess(t, p, append([]string{"--config", filepath.Join(dir, "agent.toml")}, args...)...)
+				for line := range strings.Lines(out) {
 					if again := mailtest.Repeated(line); again != "" {
 						t.Errorf("%q repeats %q: %s", args, again, line)
 					}
 				}
-				all.WriteString(out.String())
+				all.WriteString(out)
 			}
 			all.WriteString(readFile(t, filepath.Join(dir, "state/log")))
 			if !strings.Contains(all.String(), c.hint) {
-				t.Errorf("nothing says %q:\n%s", c.hint, all.String())
+				t.Errorf("no line has %q:\n%s", c.hint, all.String())
 			}
 			if strings.Contains(all.String(), "app password") {
 				t.Errorf("a hint for a provider:\n%s", all.String())

@@ -19,11 +19,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestReplacedFiles puts something else in the place of each file and folder of a state
-// directory, one at a time, and runs the program on it: it must not hang, not write
-// through a link, stay within its memory, name the file, and go on with the rest.
-// With AGENTSTATELOOP_SOAK each place gets all obstacles, else every forty-seventh one is
-// tried, or every fifth if all that is real is required.
+// TestReplacedFiles replaces each file and folder of a state directory by an obstacle, such as a
+// link, one at a time, and runs the program: it must not hang, not write through a link, stay
+// within its memory, name the file, and go on with the rest. With AGENTSTATELOOP_SOAK the test tries
+// all obstacles in each place, else every forty-seventh one, or every fifth if the real servers are
+// required.
 func TestReplacedFiles(t *testing.T) {
 	t.Parallel()
 	world := newReplacedWorld(t)
@@ -45,24 +45,24 @@ func TestReplacedFiles(t *testing.T) {
 type place struct {
 	name   string
 	folder bool
-	needed bool // by what waits, or by every cycle: status and doctor must name it
+	needed bool // by a pending message or by every cycle: status and doctor must name it
 }
 
-// stops reports whether a poll cannot be made without the place.
+// stops reports whether a poll fails without the place.
 func (p place) stops() bool {
 	return slices.Contains([]string{store.CycleLock, store.TurnLock, "state.lock", store.OutboxDir, store.TurnsDir}, p.name)
 }
 
-// obstacle is what is put in a place.
+// obstacle replaces a file or folder.
 type obstacle struct {
 	name   string
 	always bool
-	huge   bool // a regular file all the same
-	denied bool // to everybody but root
+	huge   bool // a regular file, but too large
+	denied bool // for all users but root
 	put    func(path, canary string) error
 }
 
-// obstaclesOf returns what can be in the place of a file, or of a folder.
+// obstaclesOf returns the obstacles for a file, or for a folder.
 func obstaclesOf(folder bool) []obstacle {
 	link := func(to string) func(path, canary string) error {
 		return func(path, _ string) error { return os.Symlink(to, path) }
@@ -128,12 +128,12 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 		t.Fatal(err)
 	}
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	config := fmt.Sprintf("[agent]\nhandle = \"goulard3120\"\noperator = [\"operator@example.com\"]\nstate_dir = \"state\"\n"+
+	config := fmt.Sprintf(agentSection+
 		"[mail]\naddress = \"goulard@example.org\"\n[mail.imap]\nhost = %q\ntls = \"none\"\npassword_file = \"secret\"\n"+
-		"[mail.smtp]\nhost = \"127.0.0.1:1\"\ntls = \"none\"\n"+ // nobody listens: what is to be sent waits
+		"[mail.smtp]\nhost = \"127.0.0.1:1\"\ntls = \"none\"\n"+ // without a listener: the mails wait in the outbox
 		"[trust]\nrequire = \"from\"\n[turn]\ncommand = [\"/bin/echo\", \"done\"]\n[schedule]\nmode = \"none\"\n", servers.IMAP)
 	state := filepath.Join(w.template, "state")
-	w.write(t, w.template, map[string]string{"agent.toml": config, "secret": servers.Password})
+	writeFiles(t, w.template, map[string]string{"agent.toml": config, "secret": servers.Password})
 	mail := func(subject string) {
 		raw := fmt.Sprintf("From: operator@example.com\r\nTo: goulard@example.org\r\nSubject: @goulard3120 %s\r\nMessage-ID: <%[1]s@example.com>\r\n\r\nhello\r\n", subject)
 		if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
@@ -146,7 +146,7 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 	if second, more := w.run(t, w.template, nil, "poll", "--no-turn"); first == exitError || second == exitError {
 		t.Fatalf("exit %d, %d: %s%s", first, second, out, more)
 	}
-	w.write(t, state, map[string]string{
+	writeFiles(t, state, map[string]string{
 		"log.1": "old\n", "memory.md": "a note\n", "memory.md.prev": "a note\n", "memory.d/peer-ann.md": "a note\n",
 		"nudges/one": "wake up\n", "listen.lock": "", "linger.lock": "", "state.json.tmp": "half",
 		"quarantine/mail%3A1/verdict.json": `{"key":"mail:1","source":"mail","gate":"from"}`, "quarantine/mail%3A1/message.eml": "From: x\r\n\r\nx\r\n",
@@ -154,23 +154,12 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 	return w
 }
 
-// write writes files below a folder.
-func (w *replacedWorld) write(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // places returns every file and folder of the template.
 func (w *replacedWorld) places(t *testing.T) []place {
 	t.Helper()
 	var all []place
 	state := filepath.Join(w.template, "state")
-	s, err := (&store.Store{Dir: state, Agent: "goulard3120"}).Read()
+	s, err := installedAgent{dir: w.template}.store().Read()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +249,8 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 		}
 	}
 	code, out := w.run(t, dir, user, "poll")
-	installedAgent{dir: dir, program: w.program}.waitForProcesses()
+	agent := installedAgent{dir, w.program}
+	agent.waitForProcesses()
 	switch {
 	case !wrong:
 	case p.stops():
@@ -272,11 +262,11 @@ func (w *replacedWorld) try(t *testing.T, p place, o obstacle, all bool) {
 	}
 	// Without messages/ a damaged mail cannot be fetched again, and waits.
 	waits := p.stops() || p.name == store.MessagesDir || o.denied
-	if s, err := (&store.Store{Dir: filepath.Join(dir, "state"), Agent: "goulard3120"}).Read(); !waits && (err != nil || len(s.Inbox) > 0) {
+	if s, err := agent.store().Read(); !waits && (err != nil || len(s.Inbox) > 0) {
 		t.Errorf("the message that waited was not run: %d wait, %v; poll said exit %d: %s", len(s.Inbox), err, code, out)
 	}
 	if after := contents(t, canary); after != before {
-		t.Errorf("what was at %s was changed through the link: %s, it was %s", p.name, after, before)
+		t.Errorf("the file of %s was changed through the link: %s, it was %s", p.name, after, before)
 	}
 }
 

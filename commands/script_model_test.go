@@ -1,12 +1,10 @@
 package commands
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -29,12 +27,9 @@ low_model = "gpt-4o-mini"
 key_file = "api-key"
 `
 
-// scriptModel implements "model PROVIDER FILE". FILE holds values of scripted.Reply
-// as JSON, one after the other.
-func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: model PROVIDER FILE")
-	}
+// scriptModel: model PROVIDER FILE. The file has values of scripted.Reply as JSON, one after the
+// other.
+func scriptModel(ts *testscript.TestScript, args []string) {
 	var replies []scripted.Reply
 	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[1])))
 	for dec.More() {
@@ -63,36 +58,27 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptAsked implements "[!] asked PATTERN". It fails if a request was one that a
-// real API would refuse.
-func scriptAsked(ts *testscript.TestScript, neg bool, args []string) {
-	if len(args) != 1 {
-		ts.Fatalf("usage: [!] asked PATTERN")
-	}
+// scriptRequests: [!] requests PATTERN. It fails if a real API would refuse a request.
+func scriptRequests(ts *testscript.TestScript) string {
 	w := worldOf(ts)
 	if refused := w.model.Refused(); len(refused) > 0 {
 		ts.Fatalf("requests that an API would refuse: %q", refused)
 	}
-	var all bytes.Buffer
+	var all strings.Builder
 	for _, q := range w.model.Asked() {
 		fmt.Fprintf(&all, "%s\n", q.Body)
 	}
-	expect(ts, neg, args[0], all.String())
+	return all.String()
 }
 
-// scriptReport implements "report FROM TEXT": FROM answers its last question.
-func scriptReport(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 && len(args) != 3 {
-		ts.Fatalf("usage: report FROM TEXT [FIELDS]")
-	}
+// scriptReport: report FROM TEXT [FIELDS]. FROM answers its last question.
+func scriptReport(ts *testscript.TestScript, args []string) {
 	report := mesh.Message{Kind: mesh.KindReport, Text: args[1]}
 	if len(args) == 3 {
 		report.Status = state.Success
 		ts.Check(json.Unmarshal([]byte(args[2]), &report.Fields))
 	}
-	web := httptest.NewServer(worldOf(ts).mesh)
-	defer web.Close()
-	c := mesh.Client{URL: web.URL, Handle: args[0]}
+	c := worldOf(ts).meshClient(args[0])
 	box, err := c.Mailbox(context.Background(), 0)
 	ts.Check(err)
 	for _, m := range slices.Backward(box.Messages) {

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -15,19 +14,17 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-smtp"
 
 	"agentstateloop/internal/secret"
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// canarySecrets returns the secrets of TestNoSecretLeaks by file name. Each is a
-// text that occurs nowhere else.
+// canarySecrets returns the secrets of TestNoSecretLeaks by file name. No other file has these
+// texts.
 func canarySecrets() map[string]string {
 	return map[string]string{
 		"imap":      `imap "canary\ 3f/+%9&`,
@@ -56,7 +53,7 @@ type leakStory struct {
 	ends   []func() // each crashes a daemon and waits for its end
 
 	mu       sync.Mutex
-	recorded map[string]string // what processes printed, servers answered, mails and files had in them
+	recorded map[string]string // the output of processes, the answers of servers, mails and files
 	n        int
 }
 
@@ -82,9 +79,9 @@ func newLeakStory(t *testing.T) *leakStory {
 	for name, value := range l.secret {
 		l.write("secrets/"+name, value+"\n")
 	}
-	monitor := newMonitor() // it repeats the path that was asked
+	monitor := newMonitor() // it repeats the path of each request
 	t.Cleanup(monitor.Close)
-	monitor.answers(http.StatusInternalServerError)
+	monitor.setCode(http.StatusInternalServerError)
 	l.write("secrets/beat", monitor.URL+"/push/"+l.secret["beat"]+"\n")
 	refusal := func(words ...string) string { return "you said " + strings.Join(words, " ") }
 	l.mail = mailtest.StartMemory(t, mailtest.Options{
@@ -121,27 +118,17 @@ if [ -e "$LIFE/agent-fails" ]; then echo "invalid api key $API_KEY" >&2; exit 1;
 	return l
 }
 
-// write writes a file that only we can read, and the folder around it.
 func (l *leakStory) write(name, text string) {
 	l.t.Helper()
-	path := filepath.Join(l.dir, name)
-	err := os.MkdirAll(filepath.Dir(path), 0o700)
-	if err == nil {
-		err = os.WriteFile(path, []byte(text), 0o600)
-	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	writeFile(l.t, filepath.Join(l.dir, name), text)
 }
 
 // writeScript writes a shell script that first records the argument lists of all
 // processes.
 func (l *leakStory) writeScript(name, text string) {
 	l.t.Helper()
-	record := fmt.Sprintf("#!/bin/sh\nLIFE=%q\necho \"$0 $*\" >>\"$LIFE/arguments\"\nps -A -o args >>\"$LIFE/arguments\" 2>/dev/null\n", l.dir)
-	if err := testkit.WriteProgram(filepath.Join(l.dir, name), record+text); err != nil {
-		l.t.Fatal(err)
-	}
+	record := fmt.Sprintf("LIFE=%q\necho \"$0 $*\" >>\"$LIFE/arguments\"\nps -A -o args >>\"$LIFE/arguments\" 2>/dev/null\n", l.dir)
+	writeScript(l.t, filepath.Join(l.dir, name), record+text)
 }
 
 // writeAgent writes name/agent.toml with these IMAP and SMTP settings and this mesh
@@ -178,48 +165,42 @@ heartbeat_command = ["../ask.sh", "beat"]
 `, handle, l.mail.IMAPTLS, l.mail.CAFile, imap, l.mail.SMTPTLS, smtp, mesh, l.secret["api"], l.dir+"/home", l.dir+"/running"))
 }
 
-// start starts the program, and returns the buffer that its output goes to.
-func (l *leakStory) start(running string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+// command returns a command whose processes share this lock.
+func (l *leakStory) command(lock string, args ...string) *exec.Cmd {
 	l.t.Helper()
-	l.write("running", "")
-	l.write("daemons", "")
+	l.write(lock, "")
 	cmd := exec.Command(name, args...)
 	cmd.Dir = l.dir
-	cmd.Env = append(os.Environ(), "TEST_HOME="+l.dir+"/home", "TEST_RUNNING="+filepath.Join(l.dir, running),
+	cmd.Env = append(os.Environ(), "TEST_HOME="+l.dir+"/home", "TEST_RUNNING="+filepath.Join(l.dir, lock),
 		"SMTP_PASSWORD="+l.secret["smtp"], "CLIENT_SECRET="+l.secret["client"], "GORACE=atexit_sleep_ms=0")
-	both := new(bytes.Buffer)
-	cmd.Stdout, cmd.Stderr = both, both
-	if err := cmd.Start(); err != nil {
-		l.t.Fatal(err)
-	}
-	return cmd, both
+	return cmd
 }
 
 // run runs the program, waits for polls that it left in the background, and
 // returns its output. It reports an exit code other than want.
 func (l *leakStory) run(want int, args ...string) string {
 	l.t.Helper()
-	cmd, both := l.start("running", args...)
-	err := cmd.Wait()
+	cmd := l.command("running", args...)
+	output, err := cmd.CombinedOutput()
 	if err := settle(filepath.Join(l.dir, "running")); err != nil {
 		l.t.Fatal(err)
 	}
-	if exit, is := errors.AsType[*exec.ExitError](err); err != nil && !is || is && exit.ExitCode() != want || err == nil && want != 0 {
-		l.t.Errorf("%q: %v, want exit code %d\n%s", args, err, want, both)
+	if cmd.ProcessState.ExitCode() != want {
+		l.t.Errorf("%q: %v, want exit code %d\n%s", args, err, want, output)
 	}
-	l.record(strings.Join(args, " "), both.String())
-	return both.String()
+	l.record(strings.Join(args, " "), string(output))
+	return string(output)
 }
 
-// record keeps a text for searchForSecrets.
-func (l *leakStory) record(what, text string) {
+// record saves a text for searchForSecrets.
+func (l *leakStory) record(title, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.n++
-	l.recorded[fmt.Sprintf("%d: %s", l.n, what)] = text
+	l.recorded[fmt.Sprintf("%d: %s", l.n, title)] = text
 }
 
-// runReadOnlyCommands runs the commands that change nothing.
+// runReadOnlyCommands runs the commands that only read.
 func (l *leakStory) runReadOnlyCommands(config string) {
 	for _, args := range [][]string{{"status"}, {"status", "--json"}, {"history", "-n", "0", "--json"}, {"history"}, {"inbox", "list", "--json"}} {
 		l.run(0, append([]string{"--config", config}, args...)...)
@@ -228,21 +209,12 @@ func (l *leakStory) runReadOnlyCommands(config string) {
 	l.run(1, "--config", config, "doctor", "--json")
 }
 
-// deliverMail puts a mail of the operator into the mailbox.
-func (l *leakStory) deliverMail(id string) {
-	l.t.Helper()
-	raw := "From: operator@example.com\r\nSubject: @goulard3120 work\r\nMessage-ID: <" + id + "@example.com>\r\n\r\ndo it\r\n"
-	if _, err := l.mail.Append([]byte(raw), time.Now()); err != nil {
-		l.t.Fatal(err)
-	}
-}
-
-// wantContains checks that text contains what. Otherwise the run did not take the
+// wantContains checks that an output contains a part. Otherwise the run did not take the
 // path on which the secret could leak.
-func (l *leakStory) wantContains(text, what string) {
+func (l *leakStory) wantContains(output, part string) {
 	l.t.Helper()
-	if !strings.Contains(text, what) {
-		l.t.Errorf("want %q in\n%s", what, text)
+	if !strings.Contains(output, part) {
+		l.t.Errorf("want %q in\n%s", part, output)
 	}
 }
 
@@ -251,14 +223,14 @@ func (l *leakStory) withPasswords() {
 	l.writeAgent("plain", "goulard3120", `password_file = "../secrets/imap"`, `password_env = "SMTP_PASSWORD"`, "http://127.0.0.1:1")
 	l.run(3, "--config", config, "poll") // the baseline; the mesh cannot be reached
 	l.write("rcpt-fails", "")
-	l.deliverMail("one")
+	deliverMail(l.t, l.mail, "one")
 	l.run(3, "--config", config, "poll") // the server still takes the IMAP password only
 	l.mail.SetPassword(l.secret["smtp"])
 	l.wantContains(l.run(3, "--config", config, "poll"), "imap")
 	l.wantContains(l.run(3, "--config", config, "poll", "--json"), "***")
 	l.run(3, "--config", config, "poll", "--dry-run", "--json")
 	l.mail.SetPassword(l.secret["imap"])
-	l.deliverMail("two")
+	deliverMail(l.t, l.mail, "two")
 	l.write("fetch-fails", "")
 	l.run(3, "--config", config, "poll")
 	l.run(3, "--config", config, "poll", "--dry-run")
@@ -273,7 +245,7 @@ func (l *leakStory) withPasswords() {
 	l.wantContains(l.run(0, "--config", config, "status"), "***")
 	l.run(3, "--config", config, "poll", "--dry-run")
 	l.remove("crontab-fails")
-	// The file is read again, and denied because others can read it.
+	// The program refuses a file that others can read.
 	if err := os.Chmod(filepath.Join(l.dir, "secrets/imap"), 0o644); err != nil {
 		l.t.Fatal(err)
 	}
@@ -295,7 +267,7 @@ func (l *leakStory) withTokens() {
 	login := fmt.Sprintf("auth = \"xoauth2\"\n[mail.imap.oauth2]\nclient_id = \"client\"\nclient_secret_env = \"CLIENT_SECRET\"\nrefresh_token_file = \"../secrets/refresh\"\ntoken_url = %q\nca_file = %q\n", l.tokens.URL, l.tokens.CAFile)
 	l.writeAgent("oauth", "goulard3120", login, "", "http://127.0.0.1:1")
 	l.run(3, "--config", config, "poll")
-	l.deliverMail("three")
+	deliverMail(l.t, l.mail, "three")
 	l.run(3, "--config", config, "poll")
 	if n := len(l.mail.Sent()); n < 2 {
 		l.t.Errorf("%d mails sent, want 2 or more", n)
@@ -362,21 +334,18 @@ func (l *leakStory) withAListener() {
 	addr := l.startDaemon("listening for 1 agent at ", "--config", "plain/agent.toml", "listen", "--token-file", "secrets/webhook")
 	l.post(addr+"/nudge", "stranger", "", 401)
 	l.post(addr+"/nudge", "webhook", `{"from":"test"}`, 202)
-	l.deliverMail("four")
+	deliverMail(l.t, l.mail, "four")
 }
 
 // startDaemon starts a command that searchForSecrets crashes, and returns the
 // address that it prints after prefix.
 func (l *leakStory) startDaemon(prefix string, args ...string) string {
 	l.t.Helper()
-	l.write("daemons", "")
 	read, write, err := os.Pipe()
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	cmd := exec.Command(name, args...)
-	cmd.Dir = l.dir
-	cmd.Env = append(os.Environ(), "TEST_HOME="+l.dir+"/home", "TEST_RUNNING="+l.dir+"/daemons", "SMTP_PASSWORD="+l.secret["smtp"], "GORACE=atexit_sleep_ms=0")
+	cmd := l.command("daemons", args...)
 	cmd.Stdout, cmd.Stderr = write, write
 	if err := cmd.Start(); err != nil {
 		l.t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// faults makes the servers of a soak misbehave while on is set, and the disk lose
-// what it keeps. odds is one in how many answers something goes wrong with.
+// faults makes the servers of a soak misbehave while on is set, and damages files. One in odds
+// answers is faulty.
 type faults struct {
 	on   atomic.Bool
 	odds int
@@ -34,8 +34,8 @@ func newFaults(seed uint64, odds int) *faults {
 	return &faults{odds: odds, chance: rand.New(rand.NewPCG(seed, 20)), count: map[string]int{}, leftOut: map[uint32]bool{}}
 }
 
-// happens reports whether something goes wrong now, once in n times the odds.
-func (f *faults) happens(what string, n int) bool {
+// happens reports whether a fault happens now, once in n times the odds.
+func (f *faults) happens(fault string, n int) bool {
 	if !f.on.Load() {
 		return false
 	}
@@ -44,12 +44,12 @@ func (f *faults) happens(what string, n int) bool {
 	if f.chance.IntN(n*f.odds) > 0 {
 		return false
 	}
-	f.count[what]++
+	f.count[fault]++
 	return true
 }
 
-// meddle is the IMAP server that misbehaves.
-func (f *faults) meddle(command string, a mailtest.Answer) (told mailtest.Answer, end bool) {
+// changeIMAP changes an answer of the IMAP server. end reports whether the connection ends.
+func (f *faults) changeIMAP(command string, a mailtest.Answer) (changed mailtest.Answer, end bool) {
 	if f.happens("imap connection broken", 4) {
 		all := a.Bytes()
 		return mailtest.Answer{all[:len(all)/2]}, true
@@ -80,8 +80,8 @@ func (f *faults) meddle(command string, a mailtest.Answer) (told mailtest.Answer
 	return a, false
 }
 
-// mayLeaveOut reports whether an answer may be left out: a header only once, because
-// a mail that two sessions do not show may be passed.
+// mayLeaveOut reports whether an answer may be left out: a header only once, because the program may
+// skip a mail that two sessions do not list.
 func (f *faults) mayLeaveOut(a mailtest.Answer) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,8 +90,8 @@ func (f *faults) mayLeaveOut(a mailtest.Answer) bool {
 	return a.Part() == "body" || !asked
 }
 
-// take is the submission server that misbehaves.
-func (f *faults) take(conn net.Conn, _ []byte) error {
+// answerSMTP answers a mail as the submission server.
+func (f *faults) answerSMTP(conn net.Conn, _ []byte) error {
 	switch {
 	case f.happens("smtp 451", 1):
 		return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
@@ -99,7 +99,7 @@ func (f *faults) take(conn net.Conn, _ []byte) error {
 		conn.Close()
 		return errors.New("broken")
 	case f.happens("smtp answer lost", 4):
-		conn.Close() // the mail is taken, and nobody hears of it
+		conn.Close() // the mail is accepted without an answer
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (f *faults) damage(ctx context.Context, state string) {
 		}
 		for _, dir := range []string{"messages", "outbox"} {
 			files, _ := filepath.Glob(filepath.Join(state, dir, "*"))
-			// A command whose file vanishes while it is written reports that, and has accepted nothing.
+			// A command whose file vanishes while it is written fails, and has not accepted the message.
 			files = slices.DeleteFunc(files, func(name string) bool { return strings.HasSuffix(name, ".tmp") })
 			if len(files) > 0 && f.happens("payload damaged in "+dir, 3) {
 				f.damageFile(files)

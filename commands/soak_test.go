@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -20,12 +19,9 @@ import (
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
 
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail/message"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // soakVariable names the environment variable that turns on the long tests. Its
@@ -46,10 +42,10 @@ func soakFor(t *testing.T) time.Duration {
 }
 
 // TestSoak runs an agent with real processes and a real Dovecot, and kills its
-// processes and those of its turns at random. Then it checks that nothing is lost
-// and nothing done twice. Its servers misbehave, and its payload files are damaged
+// processes and those of its turns at random. Then it checks that each message had one turn and
+// one answer. Its servers misbehave, and its payload files are damaged
 // (soak_faults_test.go). The simulator tries the same a thousand times faster; here
-// nothing is simulated. TestShortSoak and TestKilledPolls are the short forms.
+// all is real. TestShortSoak and TestKilledPolls are the short forms.
 func TestSoak(t *testing.T) {
 	long := soakFor(t)
 	if long == 0 {
@@ -61,8 +57,8 @@ func TestSoak(t *testing.T) {
 	newSoak(t, newFaults(seed, 10), soakedMailbox{d.IMAP, d.Username, d.Password, d.Append}).live(long, seed)
 }
 
-// TestShortSoak is TestSoak for some seconds, with an IMAP server in memory. What has
-// failed by then is tried again a minute later.
+// TestShortSoak is TestSoak for some seconds, with an IMAP server in memory. The retries of its
+// failures take another minute.
 func TestShortSoak(t *testing.T) {
 	if os.Getenv(requireReal) == "" {
 		t.Skip("takes more than a minute: set " + requireReal + "=1")
@@ -83,7 +79,7 @@ func TestShortSoak(t *testing.T) {
 	s.live(4*time.Second, seed)
 }
 
-// live does all of it: at random for that long, then until the agent rests.
+// live disturbs the agent at random for a time, waits until it rests, and checks the results.
 func (s *soak) live(long time.Duration, seed uint64) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), long)
 	defer cancel()
@@ -93,7 +89,7 @@ func (s *soak) live(long time.Duration, seed uint64) {
 	}
 	wg.Go(func() { s.writeMessages(ctx, rand.New(rand.NewPCG(seed, 10))) })
 	wg.Go(func() { s.killAtRandom(ctx, rand.New(rand.NewPCG(seed, 11))) })
-	wg.Go(func() { s.faults.damage(ctx, s.store.Dir) })
+	wg.Go(func() { s.faults.damage(ctx, s.store().Dir) })
 	wg.Wait()
 	s.waitForRest()
 	s.check()
@@ -102,7 +98,7 @@ func (s *soak) live(long time.Duration, seed uint64) {
 		s.kills, s.groups, len(s.mails), len(s.posts), len(s.tellKeys), len(s.nudged), s.busy)
 }
 
-// soak is an agent, the servers it uses, and what was put in.
+// soak is an agent, its servers, and the input that it has accepted.
 type soak struct {
 	installedAgent
 	t       *testing.T
@@ -111,12 +107,11 @@ type soak struct {
 	pause   time.Duration     // between two messages, at most
 	sink    *mailtest.Servers // receives the mail that the agent sends
 	mesh    *mesh.Server
-	store   *store.Store
 
 	mu               sync.Mutex
 	mails, posts     []string // Message-IDs of mails and ids of mesh messages
 	tellKeys, nudged []string // keys of tells and reasons of nudges that exited with 0
-	kills, groups    int      // processes killed; how often the agents were
+	kills, groups    int      // number of killed processes, and of kills of all agents
 	busy             int      // commands that exited with 75
 }
 
@@ -130,37 +125,24 @@ type soakedMailbox struct {
 func newSoak(t *testing.T, f *faults, mailbox soakedMailbox) *soak {
 	s := &soak{t: t, mailbox: mailbox, faults: f, pause: 4 * time.Second, mesh: mesh.NewServer(mesh.Options{Open: true})}
 	s.dir = t.TempDir()
-	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org", OnData: f.take})
+	s.sink = mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org", OnData: f.answerSMTP})
 	web := httptest.NewServer(s.mesh)
 	t.Cleanup(web.Close)
 	s.program = buildProgram(t, s.dir)
-	s.store = &store.Store{Dir: filepath.Join(s.dir, "state"), Agent: "goulard3120"}
 	var peers []string
 	for n := range 20 {
 		peers = append(peers, strconv.Quote(peerHandle(n)))
 	}
-	unruly := mailtest.StartUnruly(t, mailbox.addr, f.meddle)
+	unruly := mailtest.StartUnruly(t, mailbox.addr, f.changeIMAP)
 	config := fmt.Sprintf(soakConfig, unruly, mailbox.username, s.sink.SMTPTLS, s.sink.CAFile, web.URL, strings.Join(peers, ", "))
-	for file, text := range map[string]string{"agent.toml": config, "secret": mailbox.password, "sent": s.sink.Password} {
-		if err := os.WriteFile(filepath.Join(s.dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := testkit.WriteProgram(filepath.Join(s.dir, "slow.sh"), slowScript); err != nil {
-		t.Fatal(err)
-	}
-	if out, code, _ := s.run(t.Context(), "poll"); code != 0 { // the baseline
-		t.Fatalf("first poll: %d %s", code, out)
-	}
+	writeFiles(t, s.dir, map[string]string{"agent.toml": config, "secret": mailbox.password, "sent": s.sink.Password})
+	writeScript(t, filepath.Join(s.dir, "slow.sh"), slowScript)
+	s.poll(t) // the baseline
 	f.on.Store(true)
 	return s
 }
 
-const soakConfig = `[agent]
-handle = "goulard3120"
-operator = ["operator@example.com"]
-state_dir = "state"
-[timing]
+const soakConfig = agentSection + `[timing]
 cooldown = "1s"
 [mail]
 address = "goulard@example.org"
@@ -223,7 +205,7 @@ func (s *soak) runCommandsAtRandom(ctx context.Context, chance *rand.Rand) {
 
 // inboxLength returns the number of messages that wait.
 func (s *soak) inboxLength() int {
-	st, err := s.store.Read()
+	st, err := s.store().Read()
 	if err != nil {
 		s.t.Error(err)
 	}
@@ -231,7 +213,8 @@ func (s *soak) inboxLength() int {
 }
 
 // runCommand runs a command. Unless it is killed, it must exit with 0, or with 75
-// because another process does the work, or with 3 because a server misbehaved. done reports whether it exited with 0.
+// because another process does the work, or with 3 because a server misbehaved. done reports
+// whether it exited with 0.
 func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done bool) {
 	out, code, killed := s.run(ctx, args...)
 	switch {
@@ -250,11 +233,11 @@ func (s *soak) runCommand(ctx context.Context, args ...string) (out string, done
 	return out, false
 }
 
-// record appends to one of the lists of what was put in.
-func (s *soak) record(list *[]string, what string) {
+// record appends to one of the lists of accepted input.
+func (s *soak) record(list *[]string, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*list = append(*list, what)
+	*list = append(*list, id)
 }
 
 // writeMessages delivers mail of the operator, messages of peers, and mail that is
@@ -330,7 +313,7 @@ func (s *soak) waitForRest() {
 	s.runCommand(ctx, "resume")
 	for rested := false; ctx.Err() == nil; { // twice, because a poll that ran turns may have left mail on the server
 		_, done := s.runCommand(ctx, "poll", "--quiet")
-		st, err := s.store.Read()
+		st, err := s.store().Read()
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -339,14 +322,14 @@ func (s *soak) waitForRest() {
 			return
 		}
 		rested = rests
-		time.Sleep(500 * time.Millisecond) // most of what is waited for here is a pause
+		time.Sleep(500 * time.Millisecond) // mostly the agent itself waits for a retry
 	}
 	out, _, _ := s.run(s.t.Context(), "status")
 	s.t.Errorf("the agent does not come to rest:\n%s", out)
 }
 
-// check compares what came out with what was put in (docs/design.md, "Promises" 1
-// and 2). A message whose payload was damaged may be lost if the operator hears of it.
+// check compares the output with the accepted input (docs/design.md, "Promises" 1
+// and 2). A message whose payload was damaged may be lost if a mail reports that to the operator.
 func (s *soak) check() {
 	keys, nudges, lost, undeliverable := s.history()
 	for _, key := range s.tellKeys {
@@ -361,7 +344,7 @@ func (s *soak) check() {
 	}
 	for key := range lost {
 		if !s.mentioned(key) && undeliverable["notice"] == 0 {
-			s.t.Errorf("%s was lost, and no mail says so", key)
+			s.t.Errorf("%s was lost, and no mail reports it", key)
 		}
 	}
 	if want := len(s.mails) + len(s.posts) + len(s.tellKeys); len(keys) < want { // more, if a tell was killed before it printed its key
@@ -376,13 +359,13 @@ func (s *soak) check() {
 	s.checkReports(undeliverable["reply"])
 	s.checkNothingUnread()
 	if s.t.Failed() {
-		s.tellHistory()
+		s.logHistory()
 	}
 }
 
-// tellHistory logs what the agent did, which a seed alone does not bring back.
-func (s *soak) tellHistory() {
-	files, err := filepath.Glob(filepath.Join(s.store.Dir, "history-*.jsonl"))
+// logHistory logs the history of the agent, which a seed alone does not reproduce.
+func (s *soak) logHistory() {
+	files, err := filepath.Glob(filepath.Join(s.store().Dir, "history-*.jsonl"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -409,7 +392,7 @@ func (s *soak) mentioned(text string) bool {
 // reports a recovery: a kill must not damage the state.
 func (s *soak) history() (keys map[string]int, nudges, lost map[string]bool, undeliverable map[string]int) {
 	keys, nudges, lost, undeliverable = map[string]int{}, map[string]bool{}, map[string]bool{}, map[string]int{}
-	for l, err := range s.store.History() {
+	for l, err := range s.store().History() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -437,17 +420,7 @@ func (s *soak) history() (keys map[string]int, nudges, lost map[string]bool, und
 // checkReplies checks that each mail of the operator has one answer, in any number
 // of equal copies, and that no other mail has one. So many answers may be missing.
 func (s *soak) checkReplies(missing int) {
-	answers := map[string][]byte{}
-	for _, m := range s.sink.Sent() {
-		h := message.ParseHeader(m.Raw)
-		if !strings.HasPrefix(h.MessageID, "<reply.") {
-			continue
-		}
-		if before, ok := answers[h.InReplyTo]; ok && !bytes.Equal(before, m.Raw) {
-			s.t.Errorf("two different answers to %s:\n%s\n---\n%s", h.InReplyTo, before, m.Raw)
-		}
-		answers[h.InReplyTo] = m.Raw
-	}
+	answers := sentReplies(s.t, s.sink)
 	for _, id := range s.mails {
 		if answers[id] == nil {
 			if missing--; missing < 0 {

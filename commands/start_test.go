@@ -18,9 +18,8 @@ import (
 // They need 646 KiB, so a new library is noticed.
 const maxInitialized = 700 << 10
 
-// TestPackageInitAllocations bounds what all packages allocate when the program starts,
-// whatever the command. With -v it shows the packages that allocate most, and how long
-// each took (docs/performance.md, "The binary").
+// TestPackageInitAllocations limits the allocations of all packages when the program starts. With -v
+// it prints the packages with the most bytes, and their times (docs/performance.md, "The binary").
 func TestPackageInitAllocations(t *testing.T) {
 	cmd := exec.Command(buildProgram(t, t.TempDir()), "--version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -55,8 +54,8 @@ func TestPackageInitAllocations(t *testing.T) {
 	}
 }
 
-// BenchmarkStartUp measures the start of the program, from fork to exit, with
-// nothing to do, next to an empty Go program: the time, the CPU and the page faults.
+// BenchmarkStartUp measures the start of the program, from fork to exit, for a command without
+// work, and that of an empty Go program: the time, the CPU and the page faults.
 func BenchmarkStartUp(b *testing.B) {
 	dir := b.TempDir()
 	for name, program := range map[string]string{"version": buildProgram(b, dir), "empty": emptyProgram(b, dir)} {
@@ -97,8 +96,8 @@ func emptyProgram(tb testing.TB, dir string) string {
 	return program
 }
 
-// BenchmarkCommandLine measures what a command line costs before its command does
-// anything: a poll, and the help of one, which needs all commands.
+// BenchmarkCommandLine measures a command line until its command begins: that of a poll, and of its
+// help, which needs all commands.
 func BenchmarkCommandLine(b *testing.B) {
 	for _, args := range [][]string{{"poll", "--quiet", "more"}, {"poll", "--help"}} {
 		b.Run(args[len(args)-1], func(b *testing.B) {

@@ -17,50 +17,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestStatusFields: every field of docs/protocol.md, "Status" is there for an agent
-// of which nothing is known yet: null, never absent.
-func TestStatusFields(t *testing.T) {
-	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.Store.Dir = t.TempDir()
-	s, err := a.View().Status()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out strings.Builder
-	if err := (&terminal.Output{Stdout: &out}).JSON(s); err != nil {
-		t.Fatal(err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(out.String()), &fields); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{
-		"last_mail", "last_answer", "questions", "next_wakeup", "outbox.holds", "agent", "phase", "phase_since", "next_due", "deadline", "halted", "halted_by", "last_look", "offline", "tier",
-		"inbox.waiting", "inbox.deferred", "inbox.quarantined", "outbox.waiting", "outbox.undeliverable",
-		"turn.status", "turn.id", "turn.epoch", "turn.lifecycle", "turn.state", "turn.tool", "turn.waiting_tool_count",
-		"turn.since", "turn.last_output", "turn.kill_at", "turn.kill_for", "turn.resume_by", "turn.cost_usd", "asleep", "sleep_until",
-		"self.wakeups", "self.turns", "self.limit", "credentials", "schedule.wanted", "schedule.installed", "schedule.error", "spend.day_usd", "spend.month_usd",
-	} {
-		at := fields
-		parts := strings.Split(path, ".")
-		for _, part := range parts[:len(parts)-1] {
-			at, _ = at[part].(map[string]any)
-		}
-		if _, ok := at[parts[len(parts)-1]]; !ok {
-			t.Errorf("%s is absent:\n%s", path, out.String())
-		}
-	}
-	if fields["credentials"] == nil {
-		t.Error("credentials is null, and should be an object")
-	}
-}
-
-// TestStatusWatch: a status is shown once, and again when it changes, until the
-// context ends.
-func TestStatusWatch(t *testing.T) {
+// TestStatusWatchShowsChanges checks that a status is shown at once, and again when it changes,
+// until the context ends.
+func TestStatusWatchShowsChanges(t *testing.T) {
 	a, err := testLoader().Load(writeConfig(t, smallConfig+"[schedule]\nmode = \"none\"\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,13 +33,13 @@ func TestStatusWatch(t *testing.T) {
 		done <- w.onChange(ctx, func(s view.Status) error { shown <- s; return nil })
 	}()
 	if s := <-shown; s.Halted {
-		t.Error("HALTED before it was")
+		t.Error("the first status is HALTED")
 	}
 	if _, err := a.Halt(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	if s := <-shown; !s.Halted {
-		t.Error("shown again, though nothing had changed")
+		t.Error("shown again without a change")
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -91,10 +50,10 @@ func TestStatusWatch(t *testing.T) {
 	}
 }
 
-// TestFullOutput: output that cannot be written is an error, in every command.
-func TestFullOutput(t *testing.T) {
+// TestUnwritableOutputFails checks that output that cannot be written is an error, in every command.
+func TestUnwritableOutputFails(t *testing.T) {
 	var stderr strings.Builder
-	if code := Run(t.Context(), []string{name, "--help"}, nil, full{}, &stderr, nil); code != exitError {
+	if code := Run(t.Context(), []string{name, "--help"}, nil, fullDisk{}, &stderr, nil); code != exitError {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(stderr.String(), "no space left") || !strings.Contains(stderr.String(), "hint: the command did its work") {
@@ -102,13 +61,13 @@ func TestFullOutput(t *testing.T) {
 	}
 }
 
-// full is a writer like a full disk.
-type full struct{}
+// fullDisk is a writer that has no space.
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestWatchRestoresTheTerminal checks that the terminal has its cursor and its text
-// back, however the watch ends.
+// back after an interrupt, a panic and an error.
 func TestWatchRestoresTheTerminal(t *testing.T) {
 	at := func(n int) func() int { return func() int { return n } }
 	broken := errors.New("broken")
@@ -156,9 +115,9 @@ func TestWatchRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// TestAgentsOfManyHosts checks that status --all names the hosts of each agent, and says
-// of which of them nothing was seen lately, also on a narrow terminal.
-func TestAgentsOfManyHosts(t *testing.T) {
+// TestStatusAllNamesHosts checks that status --all prints the hosts of each agent, and which of them
+// are away, also on a narrow terminal.
+func TestStatusAllNamesHosts(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.Local)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	h := agentTable{others: []mesh.Presence{
@@ -202,8 +161,7 @@ func TestAgentsOfManyHosts(t *testing.T) {
 	}
 }
 
-// TestMeshOutageReportedOnce checks that two agents of a mesh that does not answer cause
-// one error.
+// TestMeshOutageReportedOnce checks that the outage of a mesh with two agents is one error.
 func TestMeshOutageReportedOnce(t *testing.T) {
 	agent := func(handle string) *cycle.Agent {
 		return &cycle.Agent{Handle: handle, Mesh: &cycle.Mesh{Carrier: &mesh.Client{URL: "http://127.0.0.1:1", Handle: handle}, Handle: handle}}

@@ -10,14 +10,14 @@ import (
 	"agentstateloop/cycle/view"
 )
 
-// TestWaitReasonPrintedOnce checks that a reason is printed when it has held, once, and not to
-// a script, and that a reason which does not end ends the waiting.
+// TestWaitReasonPrintedOnce checks that a reason is printed once, after some time, and not for a
+// script, and that a permanent reason ends the waiting.
 func TestWaitReasonPrintedOnce(t *testing.T) {
 	var stderr bytes.Buffer
 	p := testProgram()
 	p.out.Stderr = &stderr
 	why := waitReporter{call: &call{program: p}, agent: new(cycle.Agent), key: "cli:1"}
-	hold := func(w view.Waiting) {
+	keepWaiting := func(w view.Waiting) {
 		t.Helper()
 		for range 3 {
 			if err := why.update(w); err != nil {
@@ -31,16 +31,16 @@ func TestWaitReasonPrintedOnce(t *testing.T) {
 	if why.update(turn); stderr.Len() > 0 {
 		t.Errorf("printed too early: %s", stderr.String())
 	}
-	hold(turn)
-	hold(turn)
-	hold(view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since.Add(time.Minute)})
-	hold(view.Waiting{Why: view.WaitWorking, Since: since})
+	keepWaiting(turn)
+	keepWaiting(turn)
+	keepWaiting(view.Waiting{Why: view.WaitTurn, Who: "boreas3120", Since: since.Add(time.Minute)})
+	keepWaiting(view.Waiting{Why: view.WaitWorking, Since: since})
 	if n := strings.Count(stderr.String(), "agentstateloop: waiting: "); n != 3 {
 		t.Errorf("printed %d times, want 3:\n%s", n, stderr.String())
 	}
 	stderr.Reset()
 	why.json = true
-	hold(turn)
+	keepWaiting(turn)
 	if stderr.Len() > 0 {
 		t.Errorf("printed to a script: %s", stderr.String())
 	}

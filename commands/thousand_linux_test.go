@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// BenchmarkListenThousand measures what agents cost the installed `agentstateloop listen`,
+// BenchmarkListenThousand measures the cost of agents for the installed `agentstateloop listen`,
 // which polls the mesh for them: the resident memory of each further one, in KiB, and the
-// share of a core, in percent, that the listener uses while nothing happens.
+// share of a core, in percent, that the listener uses while it is idle.
 //
 //	go test -bench ListenThousand -benchtime 1x -run '^$' ./commands
 func BenchmarkListenThousand(b *testing.B) {
@@ -28,7 +28,7 @@ func BenchmarkListenThousand(b *testing.B) {
 			time.Sleep(30 * time.Second) // the first polls, and the garbage of the start
 			before := cpuOf(b, listener.Process.Pid)
 			const idle = time.Minute // each asks the mesh again in it
-			time.Sleep(idle)         // what is measured
+			time.Sleep(idle)         // the measured time
 			used := cpuOf(b, listener.Process.Pid) - before
 			resident := residentOf(b, listener.Process.Pid)
 			noError(b, listener.Process.Signal(syscall.SIGTERM))

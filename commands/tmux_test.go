@@ -15,11 +15,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// hostileSubjects are what mails of the operator and of strangers say in their subjects.
+// hostileSubjects are subjects of mails of the operator and of strangers.
 var hostileSubjects = []string{
 	"is the build green?",
 	"構築は成功しましたか、それとも失敗しましたか。もう一度確認してください、お願いします",
@@ -32,27 +31,27 @@ var hostileSubjects = []string{
 // tmux is a real terminal: a tmux server of its own.
 type tmux struct {
 	t       *testing.T
-	program string
-	dir     string
-	agent   string // the folder of the agent whose commands run
+	socket  string
+	env     []string
 	windows int
 }
 
-func startTmux(t *testing.T, agent, program string, columns, rows int) *tmux {
+// startTmux starts a server with windows of this size, whose programs have this environment.
+func startTmux(t *testing.T, columns, rows int, env []string) *tmux {
 	t.Helper()
-	w := &tmux{t: t, program: program, dir: tempDir(t), agent: agent}
-	t.Cleanup(func() { endTmux(t, w.command) })
-	w.run("-f", "/dev/null", "-u", "new-session", "-d", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows), "exec sleep 600")
+	w := &tmux{t: t, socket: filepath.Join(t.TempDir(), "tmux"), env: env}
+	t.Cleanup(w.end)
+	w.run("-f", os.DevNull, "-u", "new-session", "-d", "-x", strconv.Itoa(columns), "-y", strconv.Itoa(rows), "exec sleep 600")
 	w.run("set-option", "-g", "history-limit", "20000")
 	w.run("set-option", "-g", "status", "off")
 	w.run("set-option", "-g", "default-size", fmt.Sprintf("%dx%d", columns, rows))
 	return w
 }
 
-// command is a command for the server. Its socket lies in a folder of the test.
+// command returns a command for the server.
 func (w *tmux) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("tmux", append([]string{"-L", "width"}, args...)...)
-	cmd.Env = append(os.Environ(), "TMUX=", "TMUX_TMPDIR="+w.dir, "LC_ALL=C.UTF-8", "AGENTSTATELOOP_CONFIG="+filepath.Join(w.agent, "agent.toml"))
+	cmd := exec.Command("tmux", append([]string{"-S", w.socket}, args...)...)
+	cmd.Env = w.env
 	return cmd
 }
 
@@ -60,31 +59,30 @@ func (w *tmux) run(args ...string) string {
 	w.t.Helper()
 	out, err := w.command(args...).CombinedOutput()
 	if err != nil {
-		w.t.Fatalf("tmux %v: %v\n%s", args, err, out)
+		w.t.Fatalf("tmux %q: %v\n%s", args, err, out)
 	}
 	return string(out)
 }
 
-// endTmux ends a server of tmux, and with it all that runs on its terminals. A shell that
-// is told to end still writes its history, and fish reads manual pages in the background:
-// both would do so in a folder that the test removes.
-func endTmux(t *testing.T, command func(args ...string) *exec.Cmd) {
-	t.Helper()
-	leaders, err := command("list-panes", "-a", "-F", "#{pane_pid}").Output()
+// end ends the server and all processes on its terminals. At its end, a shell still writes its
+// history, and fish reads manual pages in the background: both would do so in a folder that the test
+// removes.
+func (w *tmux) end() {
+	leaders, err := w.command("list-panes", "-a", "-F", "#{pane_pid}").Output()
 	if err != nil {
-		t.Errorf("tmux list-panes: %v", err)
+		w.t.Errorf("tmux list-panes: %v", err)
 	}
-	if out, err := command("kill-server").CombinedOutput(); err != nil {
-		t.Errorf("tmux kill-server: %v: %s", err, out)
+	if out, err := w.command("kill-server").CombinedOutput(); err != nil {
+		w.t.Errorf("tmux kill-server: %v: %s", err, out)
 	}
 	deadline := time.Now().Add(time.Minute)
 	for _, leader := range strings.Fields(string(leaders)) {
-		for pids := ofSession(leader); len(pids) > 0; pids = ofSession(leader) {
+		for pids := sessionProcesses(leader); len(pids) > 0; pids = sessionProcesses(leader) {
 			for _, pid := range pids {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 			if time.Now().After(deadline) {
-				t.Errorf("processes %v of a terminal of tmux do not end", pids)
+				w.t.Errorf("processes %v of a terminal of tmux do not end", pids)
 				return
 			}
 			time.Sleep(10 * time.Millisecond) // they are not our children
@@ -92,8 +90,8 @@ func endTmux(t *testing.T, command func(args ...string) *exec.Cmd) {
 	}
 }
 
-// ofSession returns the processes of a session that still run.
-func ofSession(leader string) (pids []int) {
+// sessionProcesses returns the processes of a session that still run.
+func sessionProcesses(leader string) (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, file := range stats {
 		text, err := os.ReadFile(file)
@@ -109,25 +107,25 @@ func ofSession(leader string) (pids []int) {
 	return pids
 }
 
-// theEnd is printed after what a window runs.
-const theEnd = "=== the end ==="
-
-// window runs a script in a new window, in which $P is the program, and returns the
-// window's name.
-func (w *tmux) window(script string) string {
+// window runs a command in a new window, and returns the window's name.
+func (w *tmux) window(command string) string {
 	w.t.Helper()
 	w.windows++
 	name := fmt.Sprint("w", w.windows)
-	file := filepath.Join(w.dir, name+".sh")
-	text := fmt.Sprintf("cd %s\nP=%s\n%s\nprintf '\\n%s\\n'\nexec sleep 600\n", quoted(w.agent), quoted(w.program), script, theEnd)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	w.run("new-window", "-d", "-n", name, "exec sh "+quoted(file))
+	w.run("new-window", "-d", "-n", name, "exec "+command)
 	return name
 }
 
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+// keys types text in a window, and presses the keys of these names.
+func (w *tmux) keys(window, text string, keys ...string) {
+	w.t.Helper()
+	if text != "" {
+		w.run("send-keys", "-t", window, "-l", text)
+	}
+	if len(keys) > 0 {
+		w.run(append([]string{"send-keys", "-t", window}, keys...)...)
+	}
+}
 
 // wait waits until a window shows text.
 func (w *tmux) wait(window, text string) {
@@ -137,20 +135,19 @@ func (w *tmux) wait(window, text string) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("no %q in\n%s", text, w.screen(window))
 		}
-		time.Sleep(50 * time.Millisecond) // tmux does not report what a program writes
+		time.Sleep(50 * time.Millisecond) // tmux does not report the output of a program
 	}
 }
 
-// screen returns what a window shows, and what has scrolled out of it.
+// screen returns the text of a window, with the lines that have scrolled out of it.
 func (w *tmux) screen(window string, more ...string) string {
 	w.t.Helper()
 	return w.run(append([]string{"capture-pane", "-p", "-S", "-", "-t", window}, more...)...)
 }
 
-// broken returns the lines of a window that the terminal has broken, as its program has
-// written them. A single word that is longer than a line counts as whole: no place is
-// right for it.
-func (w *tmux) broken(window string, columns int) (lines []string) {
+// brokenLines returns the lines of a window that the terminal has broken, as the program has
+// written them. A single word that is longer than a line may be broken.
+func (w *tmux) brokenLines(window string, columns int) (lines []string) {
 	w.t.Helper()
 	visible := map[string]bool{}
 	for _, line := range strings.Split(w.screen(window), "\n") {
@@ -166,7 +163,7 @@ func (w *tmux) broken(window string, columns int) (lines []string) {
 	return lines
 }
 
-// needPrograms skips a test where a program is not installed.
+// needPrograms skips a test if a program is not installed.
 func needPrograms(t *testing.T, programs ...string) {
 	t.Helper()
 	for _, program := range programs {
@@ -180,17 +177,16 @@ func needPrograms(t *testing.T, programs ...string) {
 	}
 }
 
-// newBusyAgent makes an agent with mail in its inbox, in quarantine and in its outbox,
-// and with a history. It returns its folder.
-func newBusyAgent(t *testing.T, program string) (dir string) {
+// busyAgent is an agent with mail in its inbox, in quarantine and in its outbox, and with a
+// history, whose commands run in windows of a terminal.
+type busyAgent struct{ installedAgent }
+
+func newBusyAgent(t *testing.T) busyAgent {
 	t.Helper()
-	dir = tempDir(t)
+	dir := tempDir(t)
+	a := busyAgent{installedAgent{dir, buildProgram(t, t.TempDir())}}
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	config := fmt.Sprintf(`[agent]
-handle = "goulard3120"
-operator = ["operator@example.com"]
-state_dir = "state"
-[mail]
+	config := fmt.Sprintf(agentSection+`[mail]
 address = "goulard@example.org"
 [mail.imap]
 host = %q
@@ -209,15 +205,11 @@ mode = "none"
 authserv_id = "mx.example.org"
 fallback = "challenge"
 `, servers.IMAPTLS, servers.CAFile)
-	for file, text := range map[string]string{"agent.toml": config, "password": servers.Password, "agent.sh": "#!/bin/sh\necho it is green\n"} {
-		if err := testkit.WriteProgram(filepath.Join(dir, file), text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeFiles(t, dir, map[string]string{"agent.toml": config, "password": servers.Password})
+	writeScript(t, filepath.Join(dir, "agent.sh"), "echo it is green")
 	run := func(args ...string) {
-		out, err := exec.Command(program, append([]string{"--config", filepath.Join(dir, "agent.toml")}, args...)...).CombinedOutput()
-		if code := cmdExit(err); code != exitDone && code != exitSource {
-			t.Fatalf("%v: %v\n%s", args, err, out)
+		if out, code, _ := a.run(t.Context(), args...); code != exitDone && code != exitSource {
+			t.Fatalf("%v: exit %d\n%s", args, code, out)
 		}
 	}
 	run("poll")
@@ -236,7 +228,26 @@ fallback = "challenge"
 	}
 	run("poll")
 	run("remind", "5h", "look at the nightly build, and tell me whether "+strings.Repeat("x", 100)+" is green")
-	return dir
+	return a
+}
+
+// startTmux starts a terminal for commands of the agent.
+func (a busyAgent) startTmux(t *testing.T, columns, rows int) *tmux {
+	t.Helper()
+	return startTmux(t, columns, rows, append(os.Environ(), "TMUX=", "LC_ALL=C.UTF-8", "AGENTSTATELOOP_CONFIG="+filepath.Join(a.dir, "agent.toml")))
+}
+
+// endMark is printed after the script of a window.
+const endMark = "=== the end ==="
+
+// window runs a script in a new window, in which $P is the program, and returns the
+// window's name.
+func (a busyAgent) window(w *tmux, script string) string {
+	w.t.Helper()
+	text := fmt.Sprintf("cd '%s'\nP='%s'\n%s\nprintf '\\n%s\\n'\nexec sleep 600", a.dir, a.program, script, endMark)
+	file := filepath.Join(w.t.TempDir(), "script.sh")
+	writeScript(w.t, file, text)
+	return w.window("'" + file + "'")
 }
 
 // encodedWord encodes each byte for a header (RFC 2047).
@@ -246,16 +257,6 @@ func encodedWord(text string) string {
 		fmt.Fprintf(&b, "=%02X", c)
 	}
 	return b.String()
-}
-
-func cmdExit(err error) int {
-	if exit, ok := err.(*exec.ExitError); ok {
-		return exit.ExitCode()
-	}
-	if err != nil {
-		return exitError
-	}
-	return exitDone
 }
 
 // helpPages returns a script that prints the help of each command.
@@ -276,17 +277,16 @@ func helpPages(t *testing.T) string {
 	return script
 }
 
-// TestOutputFitsTheTerminal runs the real program in a real terminal of several widths.
-// The terminal never has to break a line: the program breaks its lines itself, at words.
-// Without all that is real the wider ones get every third command.
+// TestOutputFitsTheTerminal runs the real program in a real terminal of several widths. The
+// terminal never has to break a line: the program breaks its lines itself, at words. Unless the
+// real servers are required, the wider ones get every third command.
 func TestOutputFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	needPrograms(t, "tmux")
-	program := buildProgram(t, t.TempDir())
-	agent := newBusyAgent(t, program)
+	agent := newBusyAgent(t)
 	for first, columns := range []int{60, 80, 200} {
 		t.Run(fmt.Sprint(columns), func(t *testing.T) {
-			w := startTmux(t, agent, program, columns, 40)
+			w := agent.startTmux(t, columns, 40)
 			windows := map[string]string{}
 			var order []string
 			for i, script := range []string{
@@ -301,34 +301,33 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 					continue
 				}
 				order = append(order, script)
-				windows[script] = w.window(script)
+				windows[script] = agent.window(w, script)
 			}
 			for _, script := range order {
-				w.wait(windows[script], theEnd)
-				what, _, _ := strings.Cut(script, "\n")
-				for _, line := range w.broken(windows[script], columns) {
-					t.Errorf("%s: the terminal has broken %q", what, line)
+				w.wait(windows[script], endMark)
+				command, _, _ := strings.Cut(script, "\n")
+				for _, line := range w.brokenLines(windows[script], columns) {
+					t.Errorf("%s: the terminal has broken %q", command, line)
 				}
 				if title := w.run("display-message", "-p", "-t", windows[script], "#{pane_title}"); strings.Contains(title, "owned") {
-					t.Errorf("%s: a subject has set the title of the terminal", what)
+					t.Errorf("%s: a subject has set the title of the terminal", command)
 				}
 			}
 		})
 	}
 }
 
-// TestWatchOnTerminal checks that status --watch stays in one place of a real terminal,
-// moves with the time and the size, and leaves the terminal as it was.
+// TestWatchOnTerminal checks that status --watch stays on one screen of a real terminal,
+// changes with the time and the size, and restores the terminal at its end.
 func TestWatchOnTerminal(t *testing.T) {
 	t.Parallel()
 	needPrograms(t, "tmux")
-	program := buildProgram(t, t.TempDir())
-	agent := newBusyAgent(t, program)
-	w := startTmux(t, agent, program, 80, 40)
+	agent := newBusyAgent(t)
+	w := agent.startTmux(t, 80, 40)
 	facts := func(window string) string {
 		return strings.TrimSpace(w.run("display-message", "-p", "-t", window, "alternate #{alternate_on} cursor #{cursor_flag} scrolled #{history_size}"))
 	}
-	watch := w.window("echo before\n$P status --watch & echo $! >watcher\nwait\n")
+	watch := agent.window(w, "echo before\n$P status --watch & echo $! >watcher\nwait\n")
 	w.wait(watch, "@goulard3120 is")
 	first := w.screen(watch)
 	later := first
@@ -348,41 +347,41 @@ func TestWatchOnTerminal(t *testing.T) {
 		}
 		seen[line] = true
 	}
-	pid, err := os.ReadFile(filepath.Join(agent, "watcher"))
+	pid, err := os.ReadFile(filepath.Join(agent.dir, "watcher"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("kill", "-TERM", strings.TrimSpace(string(pid))).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	w.wait(watch, theEnd)
+	w.wait(watch, endMark)
 	if got := facts(watch); got != "alternate 0 cursor 1 scrolled 0" || !strings.Contains(w.screen(watch), "before") || strings.Contains(w.screen(watch), "inbox ") {
 		t.Errorf("after TERM: %s\n%s", got, w.screen(watch))
 	}
 
-	interrupted := w.window("trap : INT\n$P status --watch\necho code $?\n")
+	interrupted := agent.window(w, "trap : INT\n$P status --watch\necho code $?\n")
 	w.wait(interrupted, "@goulard3120 is")
-	w.run("send-keys", "-t", interrupted, "C-c")
-	w.wait(interrupted, theEnd)
+	w.keys(interrupted, "", "C-c")
+	w.wait(interrupted, endMark)
 	if got := facts(interrupted); got != "alternate 0 cursor 1 scrolled 0" || !strings.Contains(w.screen(interrupted), "code 0") {
 		t.Errorf("after Ctrl-C: %s\n%s", got, w.screen(interrupted))
 	}
 
-	stopped := w.window("set -m\n$P status --watch\necho stopped\nread line\nfg\n")
+	stopped := agent.window(w, "set -m\n$P status --watch\necho stopped\nread line\nfg\n")
 	w.wait(stopped, "@goulard3120 is")
-	w.run("send-keys", "-t", stopped, "C-z")
+	w.keys(stopped, "", "C-z")
 	w.wait(stopped, "stopped")
 	if got := facts(stopped); got != "alternate 0 cursor 1 scrolled 0" {
 		t.Errorf("after Ctrl-Z: %s\n%s", got, w.screen(stopped))
 	}
-	w.run("send-keys", "-t", stopped, "Enter")
+	w.keys(stopped, "", "Enter")
 	w.wait(stopped, "inbox ")
 	if got := facts(stopped); got != "alternate 1 cursor 0 scrolled 0" {
 		t.Errorf("in the foreground again: %s\n%s", got, w.screen(stopped))
 	}
 
-	// tmux puts lines of a screen that shrinks into its history, whatever program it shows.
-	resized := w.window("$P status --watch\n")
+	// tmux moves lines of a smaller screen into its history for every program.
+	resized := agent.window(w, "$P status --watch\n")
 	w.wait(resized, "@goulard3120 is")
 	w.run("resize-window", "-t", resized, "-x", "50", "-y", "6")
 	w.wait(resized, "lines more")

@@ -25,15 +25,9 @@ import (
 //	$FAR      the address of server-everything by streamable HTTP, behind a check of
 //	          the token in the file "far.token"
 func TestRealToolServers(t *testing.T) {
-	clis := os.Getenv("AGENTSTATELOOP_CLIS")
-	for _, name := range []string{"mcp-server-filesystem", "mcp-server-everything"} {
-		if _, err := os.Stat(filepath.Join(clis, name)); clis == "" || err != nil {
-			if os.Getenv(requireReal) != "" {
-				t.Fatalf("no %s in AGENTSTATELOOP_CLIS=%q", name, clis)
-			}
-			t.Skipf("no %s: set AGENTSTATELOOP_CLIS to the node_modules/.bin that has it", name)
-		}
-	}
+	needRealProgram(t, "mcp-server-filesystem")
+	everything := needRealProgram(t, "mcp-server-everything")
+	clis := filepath.Dir(everything)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/real",
 		Setup: func(env *testscript.Env) error {
@@ -42,19 +36,19 @@ func TestRealToolServers(t *testing.T) {
 			}
 			env.Setenv("CLIS", clis)
 			env.Setenv("MODULES", filepath.Dir(clis))
-			env.Setenv("FAR", farServer(t, filepath.Join(clis, "mcp-server-everything")))
+			env.Setenv("FAR", startFarServer(t, everything))
 			return os.WriteFile(filepath.Join(env.WorkDir, "far.token"), []byte(farToken+"\n"), 0o600)
 		},
 		RequireUniqueNames: true,
-		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"model": scriptModel, "asked": scriptAsked},
+		Cmds:               scriptCommands(),
 	})
 }
 
 const farToken = "far-token-0123456789"
 
-// farServer starts server-everything with streamable HTTP, behind a proxy that lets only
+// startFarServer starts server-everything with streamable HTTP, behind a proxy that lets only
 // requests with the token pass, and returns the proxy's address.
-func farServer(t *testing.T, program string) string {
+func startFarServer(t *testing.T, program string) string {
 	t.Helper()
 	free, err := testkit.FreePort()
 	if err != nil {
@@ -71,7 +65,7 @@ func farServer(t *testing.T, program string) string {
 		_ = cmd.Wait()
 	})
 	target := &url.URL{Scheme: "http", Host: "127.0.0.1:" + port}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // the server of npm says when it listens in words that change
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) { // the server of npm has no stable output when it listens
 		res, err := http.Get(target.String())
 		if err == nil {
 			res.Body.Close()

@@ -13,10 +13,10 @@ import (
 	"agentstateloop/turn/react"
 )
 
-// slow answers requests after a time.
-type slow time.Duration
+// slowTransport answers requests after a time.
+type slowTransport time.Duration
 
-func (d slow) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	select {
 	case <-time.After(time.Duration(d)):
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"data":[]}`)), Header: http.Header{}}, nil
@@ -25,20 +25,20 @@ func (d slow) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// lessonsAround is how long the file of one lesson is, without what it says.
-const lessonsAround = len("{\n\t\"a m\": {\n\t\t\"omit\": [\n\t\t\t\"\"\n\t\t]\n\t}\n}")
+// lessonOverhead is the length of the file of one lesson without its text.
+const lessonOverhead = len("{\n\t\"a m\": {\n\t\t\"omit\": [\n\t\t\t\"\"\n\t\t]\n\t}\n}")
 
 func TestLimits(t *testing.T) {
-	usual := http.DefaultTransport
-	t.Cleanup(func() { http.DefaultTransport = usual })
+	original := http.DefaultTransport
+	t.Cleanup(func() { http.DefaultTransport = original })
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxLessons", Max: 256<<10 - 1, Within: func(t *testing.T, n int64) bool {
 			l := lessons{t.TempDir(), "a"}
-			return l.Learn("m", react.Lesson{Omit: []string{strings.Repeat("x", int(n)-lessonsAround)}}) == nil && l.Of("m").Omit != nil
+			return l.Learn("m", react.Lesson{Omit: []string{strings.Repeat("x", int(n)-lessonOverhead)}}) == nil && l.Of("m").Omit != nil
 		}},
 		limittest.Duration("stallAfter", 5*time.Minute, 2, func(t *testing.T, d time.Duration) (answered bool) {
 			synctest.Test(t, func(t *testing.T) {
-				http.DefaultTransport = slow(d - 1)
+				http.DefaultTransport = slowTransport(d - 1)
 				model, err := new(Runner).model(t.Context(), config.API{})
 				if err != nil {
 					t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// TestToolResultsAreRedacted: neither a result nor an error of a tool holds a secret, because
+// TestToolResultsAreRedacted checks that results and errors of a tool have no secret, because
 // both go to the model's provider.
 func TestToolResultsAreRedacted(t *testing.T) {
 	secrets := new(secret.Known)
@@ -25,8 +25,9 @@ func TestToolResultsAreRedacted(t *testing.T) {
 	}
 }
 
-// TestEnviron: programs of tools get neither the key of the API nor the token of a server.
-func TestEnviron(t *testing.T) {
+// TestToolEnvironHasNoKeys checks that programs of tools get neither the key of the API nor the token
+// of a server.
+func TestToolEnvironHasNoKeys(t *testing.T) {
 	l := &config.Loader{Environ: []string{"A=a", "MODEL_KEY=k", "FAR_TOKEN=t"}, Account: func() (account.Account, error) { return account.Account{Home: "/", Known: true}, nil }, Secrets: new(secret.Known)}
 	c, err := l.Parse("/agent.toml", "[api]\nkey_env = \"MODEL_KEY\"\n[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 	"agentstateloop/cycle"
 )
 
-// What is not said is what changes nothing; of a program it is as of a peer, and of the
-// agent itself and of the clock as of the operator.
-func TestKindsByCause(t *testing.T) {
+// TestToolKindsByCause checks the permitted kinds of tools: by default those that change nothing. By
+// default an event has the kinds of a peer, and the agent itself and the clock those of the
+// operator.
+func TestToolKindsByCause(t *testing.T) {
 	reading := []string{"read", "search", "think"}
 	for text, want := range map[string]cycle.Kinds{
 		"": {Operator: reading, Peer: reading, Event: reading, Task: reading, Self: reading},

@@ -7,10 +7,10 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestBudget checks that limits are read, and that own prices replace built-in
-// ones and are added to them.
-func TestBudget(t *testing.T) {
-	a, err := newTestLoader().Load(writeConfig(t, smallConfig+`
+// TestBudgetSettings checks the limits, and that the prices of a configuration replace built-in ones
+// and are added to them.
+func TestBudgetSettings(t *testing.T) {
+	a := mustLoad(t, smallConfig+`
 [budget]
 credit_usd = 0
 day_usd = 1
@@ -26,10 +26,7 @@ cache_read = 0
 [prices."local/llama"]
 input = 0
 output = 0
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	want := state.Budget{HasCredit: true, Day: state.Dollar, Turn: state.Dollar / 4, Low: 300_000, Critical: 200_000}
 	if a.Policy.Rate != 7 {
 		t.Errorf("%d mails an hour, want 7", a.Policy.Rate)

@@ -6,7 +6,7 @@ import (
 	"agentstateloop/mesh/natsmesh"
 )
 
-// The two meshes.
+// Both clients are carriers.
 var (
 	_ cycle.Carrier = (*mesh.Client)(nil)
 	_ cycle.Carrier = (*natsmesh.Client)(nil)

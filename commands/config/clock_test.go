@@ -1,9 +1,7 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -11,9 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWrongPrompt checks that each error of a prompt names the line, the key and the
+// TestPromptErrors checks that each error of a prompt names the line, the key and the
 // prompt.
-func TestWrongPrompt(t *testing.T) {
+func TestPromptErrors(t *testing.T) {
 	const at, text = "at = \"0 8 * * 1-5\"\n", "text = \"go\"\n"
 	const first = smallConfig + "[[prompt]]\nname = \"first\"\n" + at + text // lines 6 to 9
 	for _, test := range []struct{ prompt, want, hint string }{
@@ -41,33 +39,19 @@ func TestWrongPrompt(t *testing.T) {
 		{"name = \"m\"\n" + at + text + "model = \"haiku\"\n", `:14: prompt.model: .*has no effect with runner = "exec"$`, "args"},
 		{"name = \"m\"\n" + at + text + "catchup = \"1h\"\n", `:14: prompt.catchup: unknown key$`, "did you mean catch_up?"},
 	} {
-		path := writeConfig(t, first+"[[prompt]]\n"+test.prompt)
-		_, err := newTestLoader().Load(path)
-		wrong, ok := errors.AsType[*Error](err)
-		if !ok {
-			t.Errorf("%.80s: got %v, want an Error", test.prompt, err)
-			continue
-		}
-		if text := err.Error(); !strings.HasPrefix(text, path+":") || !regexp.MustCompile(test.want).MatchString(text) || !strings.Contains(wrong.Hint(), test.hint) {
-			t.Errorf("%.80s\ngot  %s; hint %q\nwant %s; %q", test.prompt, text, wrong.Hint(), test.want, test.hint)
-		}
+		wantError(t, first+"[[prompt]]\n"+test.prompt, test.want, test.hint)
 	}
 	var many strings.Builder
 	for i := range 33 {
 		fmt.Fprintf(&many, "[[prompt]]\nname = \"p%d\"\n%s%s", i, at, text)
 	}
-	if _, err := newTestLoader().Load(writeConfig(t, smallConfig+many.String())); err == nil || !strings.Contains(err.Error(), "33 prompts are set") {
-		t.Errorf("33 prompts: %v", err)
-	}
+	wantError(t, smallConfig+many.String(), "33 prompts are set", "")
 }
 
-// TestPrompts checks what becomes of prompts, and what they may do.
-func TestPrompts(t *testing.T) {
+// TestPromptSettings checks the policy, the times and the rights of prompts.
+func TestPromptSettings(t *testing.T) {
 	const one = "[[prompt]]\nname = \"m\"\nat = \" 0  8 * * mon-fri \"\nfile = \"m.md\"\nif = [\"./changed.sh\", \"x\"]\nmail = \"said\"\ncatch_up = \"0s\"\n"
-	a, err := newTestLoader().Load(writeConfig(t, smallConfig+one+"[[prompt]]\nname = \"n\"\nat = \"@daily\"\ntext = \"go\"\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := mustLoad(t, smallConfig+one+"[[prompt]]\nname = \"n\"\nat = \"@daily\"\ntext = \"go\"\n")
 	first, second := a.Policy.Prompts[0], a.Policy.Prompts[1]
 	if first.At != "0 8 * * mon-fri" || first.CatchUp != 0 || !first.Asks || second.CatchUp != 24*time.Hour || second.Asks {
 		t.Errorf("policies %+v", a.Policy.Prompts)
@@ -89,10 +73,7 @@ func TestPrompts(t *testing.T) {
 		{rights + "task = [\"t\"]\nsummary = [\"s\"]\n" + one, "[t]", "[s]"},
 		{rights + "task = []\n" + one, "[]", "[]"},
 	} {
-		a, err := newTestLoader().Load(writeConfig(t, smallConfig+test.config))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustLoad(t, smallConfig+test.config)
 		if task, summary := fmt.Sprint(a.Rights.Task), fmt.Sprint(a.Rights.Summary); task != test.task || summary != test.summary {
 			t.Errorf("%s\ntask %s and summary %s, want %s and %s", test.config, task, summary, test.task, test.summary)
 		}

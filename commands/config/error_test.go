@@ -1,14 +1,12 @@
 package config
 
 import (
-	"errors"
-	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestWrongConfig checks that each error names the file, the line and the key.
-func TestWrongConfig(t *testing.T) {
+// TestConfigErrors checks that each error names the file, the line and the key.
+func TestConfigErrors(t *testing.T) {
 	const agent = "[agent]\nhandle = \"a\"\noperator = [\"you@example.com\"]\n"
 	const turn = agent + "[turn]\nrunner = \"none\"\n"
 	const bare = agent + "[turn]\nrunner = \"api\"\n"
@@ -166,19 +164,6 @@ func TestWrongConfig(t *testing.T) {
 		{"prices", turn + "[prices]\nx = 3\n", `:7: prices.x: must be a table, not an integer$`, ""},
 		{"template's field", turn + "[replies]\nquiet_prep = \"{{.Name}}\"\n", `:7: replies.quiet_prep: .*can't evaluate field Name`, ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			path := writeConfig(t, test.text)
-			_, err := newTestLoader().Load(path)
-			wrong, ok := errors.AsType[*Error](err)
-			if !ok {
-				t.Fatalf("got %v, want an Error", err)
-			}
-			if text := err.Error(); !strings.HasPrefix(text, path+":") || !regexp.MustCompile(test.want).MatchString(text) {
-				t.Errorf("got  %s\nwant %s", text, test.want)
-			}
-			if !strings.Contains(wrong.Hint(), test.hint) {
-				t.Errorf("hint %q, want %q", wrong.Hint(), test.hint)
-			}
-		})
+		t.Run(test.name, func(t *testing.T) { wantError(t, test.text, test.want, test.hint) })
 	}
 }

@@ -14,9 +14,10 @@ handle = "goulard3120"
 mode = "none"
 `
 
-// TestFallbacks checks what a fallback takes from its own section and what from [turn].
-func TestFallbacks(t *testing.T) {
-	agent, err := load(t, fallbackAgent+`
+// TestFallbackSettings checks which settings of a fallback come from its own section, and which ones
+// from [turn].
+func TestFallbackSettings(t *testing.T) {
+	agent := mustLoad(t, fallbackAgent+`
 [turn]
 runner = "claude"
 low_args = ["--model", "haiku"]
@@ -40,9 +41,6 @@ base_url = "http://127.0.0.1:11434/v1"
 model = "qwen3"
 context_window = 8192
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := []string{"agent:claude", "agent:claude:low", "agent:claude:1", "agent:codex:2", "agent:api:3"}
 	if !slices.Equal(agent.Policy.Backends, want) || agent.Policy.Login != want[0] {
 		t.Errorf("backends %q, login %q", agent.Policy.Backends, agent.Policy.Login)
@@ -62,9 +60,10 @@ context_window = 8192
 	}
 }
 
-func TestWrongFallbacks(t *testing.T) {
+// TestFallbackErrors checks that each error of a fallback names the key.
+func TestFallbackErrors(t *testing.T) {
 	const usual = "\n[turn]\nrunner = \"claude\"\n[turn.permissions]\npeer = [\"--allowedTools\", \"Read\"]\n"
-	for name, c := range map[string]struct{ text, says string }{
+	for name, c := range map[string]struct{ text, want string }{
 		"no runner":             {usual + "[[turn.fallback]]\nmodel = \"x\"\n", "turn.fallback.runner: is missing"},
 		"none":                  {usual + "[[turn.fallback]]\nrunner = \"none\"\n", `turn.fallback.runner: "none" is not one of`},
 		"more rights":           {usual + "[[turn.fallback]]\nrunner = \"codex\"\n", "turn.fallback.permissions.peer: is missing"},
@@ -77,11 +76,6 @@ func TestWrongFallbacks(t *testing.T) {
 		"another word":          {"\n[turn]\nrunner = \"claude\"\non_limit = \"stop\"\n", `turn.on_limit: "stop" is not one of`},
 		"the second one's line": {usual + "[[turn.fallback]]\nrunner = \"claude\"\n[[turn.fallback]]\nrunner = \"x\"\n", "agent.toml:12: turn.fallback.runner"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := load(t, fallbackAgent+c.text)
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
-			}
-		})
+		t.Run(name, func(t *testing.T) { wantError(t, fallbackAgent+c.text, c.want, "") })
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/internal/account"
 )
 
-// TestFindOrder checks which of several configurations is used: that of the flag, of
-// the variable, of the working folder, of the user's configuration folder.
+// TestFindOrder checks that the flag comes before the variable, the working folder, and the user's
+// configuration folder.
 func TestFindOrder(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -1,14 +1,11 @@
 package config
 
 import (
-	"errors"
-	"regexp"
-	"strings"
 	"testing"
 )
 
-// TestWrongHook checks that each error of a hook names the line, the key and the hook.
-func TestWrongHook(t *testing.T) {
+// TestHookErrors checks that each error of a hook names the line, the key and the hook.
+func TestHookErrors(t *testing.T) {
 	const program = "command = [\"x\"]\n"
 	const first = smallConfig + "[[hook]]\non = [\"*\"]\n" + program
 	for _, test := range []struct{ hook, want, hint string }{
@@ -35,15 +32,6 @@ func TestWrongHook(t *testing.T) {
 		{"on = [\"task\"]\ntimeout = \"2m\"\n" + program, `:11: hook.timeout: .*between 1s and 1m0s$`, ""},
 		{"on = [\"task\"]\nbody = \"{{.Nope}}\"\n" + program, `:11: hook.body: .*can't evaluate field Nope`, "{{.Text}}"},
 	} {
-		path := writeConfig(t, first+"[[hook]]\n"+test.hook)
-		_, err := newTestLoader().Load(path)
-		wrong, ok := errors.AsType[*Error](err)
-		if !ok {
-			t.Errorf("%s: got %v, want an Error", test.hook, err)
-			continue
-		}
-		if text := err.Error(); !strings.HasPrefix(text, path+":") || !regexp.MustCompile(test.want).MatchString(text) || !strings.Contains(wrong.Hint(), test.hint) {
-			t.Errorf("%s\ngot  %s; hint %q\nwant %s; %q", test.hook, text, wrong.Hint(), test.want, test.hint)
-		}
+		wantError(t, first+"[[hook]]\n"+test.hook, test.want, test.hint)
 	}
 }

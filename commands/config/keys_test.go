@@ -26,9 +26,9 @@ func allKeys(table toml.Key) []string {
 	return all
 }
 
-// TestKeysOf checks that the keys of a table are the fields of File. That holds
-// also in a table whose name the user chooses.
-func TestKeysOf(t *testing.T) {
+// TestKeysOfTable checks that the keys of a table are the fields of File, also in a table whose name
+// the user chooses.
+func TestKeysOfTable(t *testing.T) {
 	for _, test := range []struct {
 		table toml.Key
 		keys  []string
@@ -47,7 +47,7 @@ func TestKeysOf(t *testing.T) {
 	}
 }
 
-// TestKeysAreInLowerCase checks what allKeysKnown relies on.
+// TestKeysAreInLowerCase checks that no key has a capital, on which allKeysKnown relies.
 func TestKeysAreInLowerCase(t *testing.T) {
 	for _, key := range allKeys(nil) {
 		if rest := strings.Trim(key, "abcdefghijklmnopqrstuvwxyz0123456789_."); rest != "" {
@@ -56,8 +56,8 @@ func TestKeysAreInLowerCase(t *testing.T) {
 	}
 }
 
-// TestFastPathFindsUnknownKeys checks that the quick look lets pass only what the
-// whole check lets pass.
+// TestFastPathFindsUnknownKeys checks that the quick check accepts no configuration that the whole
+// check refuses.
 func TestFastPathFindsUnknownKeys(t *testing.T) {
 	for _, test := range []struct {
 		text   string
@@ -80,7 +80,7 @@ func TestFastPathFindsUnknownKeys(t *testing.T) {
 			continue
 		}
 		if quick := c.allKeysKnown(); quick != test.quick {
-			t.Errorf("%s: the quick look reports %v, want %v", test.text, quick, test.quick)
+			t.Errorf("%s: the quick check reports %v, want %v", test.text, quick, test.quick)
 		}
 		refused := ""
 		if e, ok := errors.AsType[*Error](c.checkKeys()); ok {

@@ -20,11 +20,17 @@ const apiConfig = toolServers + localModel
 // load wires a configuration. The schema that it names exists.
 func load(t *testing.T, text string) (*cycle.Agent, error) {
 	t.Helper()
+	return newTestLoader().Load(writeConfigWithSchema(t, text))
+}
+
+// writeConfigWithSchema is writeConfig with a file schema.json next to it.
+func writeConfigWithSchema(t *testing.T, text string) string {
+	t.Helper()
 	path := writeConfig(t, text)
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "schema.json"), []byte(`{"type":"object"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return newTestLoader().Load(path)
+	return path
 }
 
 // accepts returns a function that reports whether a configuration with a number is valid.
@@ -64,7 +70,7 @@ func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxName", Max: 60, Within: func(t *testing.T, n int64) bool {
-			_, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+"[replies]\nname = \""+strings.Repeat("y", int(n))+"\"\n"))
+			_, err := load(t, smallConfig+smallMail+"[replies]\nname = \""+x(n)+"\"\n")
 			return err == nil
 		}},
 		// Settings.
@@ -99,11 +105,7 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}),
 		limittest.Duration("defaultCatchUp", 24*time.Hour, 1, func(t *testing.T, d time.Duration) bool {
-			a, err := load(t, smallConfig+aPrompt+"name = \"m\"\n")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d <= a.Policy.Prompts[0].CatchUp
+			return d <= mustLoad(t, smallConfig+aPrompt+"name = \"m\"\n").Policy.Prompts[0].CatchUp
 		}),
 		{Const: "maxPrompts", Max: 32, Within: tables(smallConfig, aPrompt+"name = \"p%d\"\n")},
 		{Const: "maxHooks", Max: 16, Within: tables(smallConfig, aHook+"name = \"h%d\"\n")},
@@ -113,30 +115,20 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 
-		// What is read.
+		// Input.
 		{Const: "maxSchema", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
-			path := filepath.Join(t.TempDir(), "schema.json")
-			if err := os.WriteFile(path, []byte(strings.Repeat(" ", int(n)-17)+`{"type":"object"}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := writeFile(t, "schema.json", strings.Repeat(" ", int(n)-17)+`{"type":"object"}`)
 			_, err := load(t, apiConfig+strings.Replace(aTool, "schema.json", path, 1))
 			return err == nil
 		}},
 		{Const: "maxMail", Max: 64 << 20, Within: func(t *testing.T, n int64) bool {
-			a, err := load(t, smallConfig+smallMail)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n <= a.Mail.Filter.MaxSize
+			return n <= mustLoad(t, smallConfig+smallMail).Mail.Filter.MaxSize
 		}},
 		{Const: "maxSearchedBytes", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			return handleIn(writeConfig(t, smallConfig+strings.Repeat("#", int(n)-len(smallConfig)))) == "goulard3120"
 		}},
 		{Const: "MaxSecret", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
-			path := filepath.Join(t.TempDir(), "secret")
-			if err := os.WriteFile(path, []byte(x(n)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			path := writeFile(t, "secret", x(n))
 			secret, err := readSecretFile(path)
 			_, printed := newTestLoader().readSecretCommand(t.Context(), &Config{}, []string{"/bin/cat", path})
 			if (printed == nil) != (err == nil) || err == nil && secret != x(n) {
@@ -184,8 +176,6 @@ func TestSettingLimits(t *testing.T) {
 		{smallConfig + "[prices.m]\ninput = %v\noutput = 1\n", []any{0, 10_000}, []any{-0.01, 10_000.01}},
 		{smallConfig + "[prices.m]\ninput = 1\noutput = 1\ncache_read = %v\n", []any{0, 10_000}, []any{-0.01, 10_000.01}},
 		{smallConfig + "[prices.m]\ninput = 1\noutput = 1\ncache_write = %v\n", []any{0, 10_000}, []any{-0.01, 10_000.01}},
-		{smallConfig + "[replies]\nack_after = %q\n", []any{"0s", "4m59s"}, []any{"5m"}},
-		{smallConfig + "[timing]\nprep_timeout = \"30d\"\n[replies]\nack_after = %q\n", []any{"10m"}, []any{"29d"}},
 		{smallConfig + aHook + "timeout = %q\n", []any{"1s", "1m"}, []any{"999ms", "1m1ms"}},
 		{smallConfig + aHook + "name = %q\n", []any{name(1), name(32)}, []any{name(33)}},
 		{smallConfig + "[[hook]]\non = [\"*\"]\nurl = \"https://a.example\"\nheaders = { %s = \"x\" }\n", []any{name(1), name(64)}, []any{name(65)}},

@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-// BenchmarkLoad measures what each start pays for the configuration of an agent with a
+// BenchmarkLoad measures the load of a configuration at each start, for an agent with a
 // mailbox and a mesh: reading its file and wiring the agent.
 func BenchmarkLoad(b *testing.B) {
 	path := writeConfig(b, `

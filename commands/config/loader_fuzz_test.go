@@ -42,8 +42,8 @@ func FuzzLoad(f *testing.F) {
 			if wrong.Line < 0 || wrong.Line > strings.Count(text, "\n")+1 || wrong.Path != path || wrong.Text == "" {
 				t.Errorf("%+v", wrong)
 			}
-			if said := terminal.Printable(err.Error() + wrong.Hint()); strings.Contains(said, "\n") {
-				t.Errorf("%q is not one line", said)
+			if text := terminal.Printable(err.Error() + wrong.Hint()); strings.Contains(text, "\n") {
+				t.Errorf("%q is not one line", text)
 			}
 			return
 		}
@@ -51,12 +51,12 @@ func FuzzLoad(f *testing.F) {
 			t.Errorf("agent %q in %q of %q", a.Handle, a.Store.Dir, a.Policy.Operator)
 		}
 		p := a.Policy
-		for what, d := range map[string]int64{
+		for key, d := range map[string]int64{
 			"prep_timeout": int64(p.PrepTimeout), "active_timeout": int64(p.ActiveTimeout), "cooldown": int64(p.Cooldown),
 			"timeout": int64(p.TurnTimeout), "keep": int64(a.Keep), "max_attempts": int64(p.MaxAttempts),
 		} {
 			if d <= 0 {
-				t.Errorf("%s is %d", what, d)
+				t.Errorf("%s is %d", key, d)
 			}
 		}
 		if _, err := cron.Expr(p.IdleInterval); err != nil {

@@ -7,7 +7,8 @@ import (
 	"agentstateloop/internal/account"
 )
 
-func TestProviderNote(t *testing.T) {
+// TestProviderNoteByHost checks which hosts need a password of their own, and that a token needs none.
+func TestProviderNoteByHost(t *testing.T) {
 	for host, want := range map[string]string{
 		"imap.gmail.com:993": "Gmail", "smtp.googlemail.com": "Gmail", "IMAP.GMAIL.COM.:993": "Gmail", "gmail.com": "Gmail",
 		"imap.fastmail.com:993": "Fastmail", "smtp.mail.me.com:587": "iCloud", "imap.mail.yahoo.com:993": "Yahoo", "imap.aol.com:993": "Yahoo",
@@ -24,8 +25,8 @@ func TestProviderNote(t *testing.T) {
 	}
 }
 
-// TestLoginHint checks that the hint names the place that the secret comes from.
-func TestLoginHint(t *testing.T) {
+// TestLoginHintNamesSecret checks that the hint names the source of the secret.
+func TestLoginHintNamesSecret(t *testing.T) {
 	const imap = "[agent]\nhandle = \"a\"\n[mail]\naddress = \"a@example.org\"\n[mail.imap]\nhost = \"imap.example.org:993\"\n"
 	for text, want := range map[string]struct{ imap, smtp string }{
 		imap + "password_file = \"p\"": {

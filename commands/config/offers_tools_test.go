@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The runners that can start the server do, unless mcp = false.
-func TestOffersTools(t *testing.T) {
+// TestMCPDefaultByRunner checks that the runners with MCP start the server, unless mcp = false.
+func TestMCPDefaultByRunner(t *testing.T) {
 	for _, c := range []struct {
 		turn string
 		want bool
@@ -20,11 +20,7 @@ func TestOffersTools(t *testing.T) {
 		{`command = ["./reply.sh"]`, false},
 		{"command = [\"./reply.sh\"]\nmcp = false", false},
 	} {
-		file := writeConfig(t, fmt.Sprintf("[agent]\nhandle = \"goulard3120\"\noperator = [\"you@example.com\"]\n[turn]\n%s\n", c.turn))
-		a, err := newTestLoader().Load(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := mustLoad(t, fmt.Sprintf("[agent]\nhandle = \"goulard3120\"\noperator = [\"you@example.com\"]\n[turn]\n%s\n", c.turn))
 		if a.Turn.MCP != c.want {
 			t.Errorf("%s: MCP is %v", c.turn, a.Turn.MCP)
 		}

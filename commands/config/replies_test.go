@@ -2,12 +2,14 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-func TestAckAfter(t *testing.T) {
+// TestAckAfterLimits checks the delay of acks, which must be shorter than the silence that ends PREP.
+func TestAckAfterLimits(t *testing.T) {
 	for _, test := range []struct {
 		text string // of [replies] and [timing]
 		want time.Duration
@@ -25,29 +27,26 @@ func TestAckAfter(t *testing.T) {
 		{"[replies]\nack_after = 5", 0, "replies.ack_after: "},
 		{"[replies]\nack_after = \"\"", 0, "replies.ack_after: "},
 	} {
-		a, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+test.text+"\n"))
-		switch {
-		case test.err == "" && err != nil:
-			t.Errorf("%q: %v", test.text, err)
-		case test.err == "" && a.Policy.AckAfter != test.want:
-			t.Errorf("%q: acks wait for %v, want %v", test.text, a.Policy.AckAfter, test.want)
-		case test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)):
-			t.Errorf("%q: %v, want %q", test.text, err, test.err)
+		text := smallConfig + smallMail + test.text + "\n"
+		if test.err != "" {
+			wantError(t, text, regexp.QuoteMeta(test.err), "")
+		} else if got := mustLoad(t, text).Policy.AckAfter; got != test.want {
+			t.Errorf("%q: acks wait for %v, want %v", test.text, got, test.want)
 		}
 	}
 }
 
-func TestDisplayName(t *testing.T) {
+// TestReplyNameLimits checks which names the mails of the agent may have.
+func TestReplyNameLimits(t *testing.T) {
 	for name, want := range map[string]string{
 		"Goulard": "", "Gouláрд, the 3rd \"x\"": "", strings.Repeat("ü", 60): "", "": "",
 		strings.Repeat("ü", 61): "at most 60 characters", "two\nlines": "one line", " blank": "one line",
 	} {
-		a, err := newTestLoader().Load(writeConfig(t, smallConfig+smallMail+fmt.Sprintf("[replies]\nname = %q\n", name)))
-		switch {
-		case want == "" && (err != nil || a.Replies.Name != name):
-			t.Errorf("%q: %v", name, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), "replies.name: ") || !strings.Contains(err.Error(), want)):
-			t.Errorf("%q: %v, want %q", name, err, want)
+		text := smallConfig + smallMail + fmt.Sprintf("[replies]\nname = %q\n", name)
+		if want != "" {
+			wantError(t, text, "replies.name: .*"+want, "")
+		} else if got := mustLoad(t, text).Replies.Name; got != name {
+			t.Errorf("the name is %q, want %q", got, name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/internal/testkit"
 )
 
+// TestSecretFile checks which files a secret may be in, and that no error shows it.
 func TestSecretFile(t *testing.T) {
 	dir := t.TempDir()
 	write := func(file, text string, mode os.FileMode) string {
@@ -63,6 +64,7 @@ func checkSecret(t *testing.T, name, got string, err error, want, problem string
 	}
 }
 
+// TestSecretEnv checks that an empty variable counts as missing.
 func TestSecretEnv(t *testing.T) {
 	l := &Loader{Environ: []string{"A=s3cret", "EMPTY="}}
 	got, err := l.readSecretEnv("A")
@@ -73,6 +75,8 @@ func TestSecretEnv(t *testing.T) {
 	}
 }
 
+// TestSecretCommand checks that the secret is the first line of the output, and that the output has a
+// limit.
 func TestSecretCommand(t *testing.T) {
 	l := &Loader{Environ: os.Environ()}
 	dir := t.TempDir()

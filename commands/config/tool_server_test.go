@@ -1,21 +1,19 @@
 package config
 
 import (
-	"errors"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 )
 
-// toolServers is a configuration of the built-in loop, whose line 9 is the next.
+// toolServers is the first eight lines of a configuration of the built-in loop.
 const toolServers = "[agent]\nhandle = \"a\"\noperator = [\"you@example.com\"]\n[turn]\nrunner = \"api\"\nworkdir = \"desk\"\n" +
 	"[api]\nprovider = \"openai\"\n"
 
 const localModel = "model = \"gpt-4o\"\nbase_url = \"http://127.0.0.1:11434/v1\"\n"
 
-// TestWrongToolServer checks that each error names the line and the key, and what to do.
-func TestWrongToolServer(t *testing.T) {
+// TestToolServerErrors checks that each error names the line and the key, and has a hint.
+func TestToolServerErrors(t *testing.T) {
 	const files = "[tools.files]\nmcp = { command = [\"x\"] }\n"
 	for _, test := range []struct{ text, want, hint string }{
 		{"[tools.files]\nmcp = {}\n", `:11: tools.files.mcp.command: is missing$|: tools.files.mcp.command: is missing$`, "url = "},
@@ -57,21 +55,12 @@ func TestWrongToolServer(t *testing.T) {
 		{files + "[api.tools]\nevent = [\"flies/read\"]\n", `:14: api.tools.event: "flies/read": unknown tool server flies$`, "[tools.NAME]"},
 		{files + "[tools.files__x]\ncommand = [\"x\"]\ndescription = \"x\"\nschema = \"x.json\"\n", `:13: tools.files__x: could also be the name of a tool of the server files$`, "rename"},
 	} {
-		path := writeConfig(t, toolServers+localModel+test.text)
-		_, err := newTestLoader().Load(path)
-		wrong, ok := errors.AsType[*Error](err)
-		if !ok {
-			t.Errorf("%s: got %v, want an Error", test.text, err)
-			continue
-		}
-		if text := err.Error(); !strings.HasPrefix(text, path+":") || !regexp.MustCompile(test.want).MatchString(text) || !strings.Contains(wrong.Hint(), test.hint) {
-			t.Errorf("%s\ngot  %s; hint %q\nwant %s; %q", test.text, text, wrong.Hint(), test.want, test.hint)
-		}
+		wantError(t, toolServers+localModel+test.text, test.want, test.hint)
 	}
 }
 
-// TestToolServers checks what is wired, and which secrets are known then.
-func TestToolServers(t *testing.T) {
+// TestToolServersWired checks the settings, the patterns and the secrets of tool servers.
+func TestToolServersWired(t *testing.T) {
 	path := writeConfig(t, toolServers+localModel+`
 [tools.near]
 timeout = "5s"
@@ -120,9 +109,9 @@ operator = ["near/*", "far/one", "read_file"]
 	}
 }
 
-// TestTokenVariable checks that the variable with a token reaches the loop, and that the
-// loop knows that it is not for its tools.
-func TestTokenVariable(t *testing.T) {
+// TestTokenVariableIsSecret checks that the environment of the loop has the variable with a token, and
+// that the loop hides it from its tools.
+func TestTokenVariableIsSecret(t *testing.T) {
 	path := writeConfig(t, toolServers+"key_env = \"MODEL_KEY\"\n"+localModel+"[tools.far]\nmcp = { url = \"https://a/\", token_env = \"FAR_TOKEN\" }\n")
 	l := newTestLoader()
 	l.Environ = append(l.Environ, "FAR_TOKEN=hunter2-hunter2", "OTHER=x")

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// TestTrust checks that the sender must be proved, except with "from".
-func TestTrust(t *testing.T) {
+// TestTrustSettings checks that the sender must be proved, except with "from".
+func TestTrustSettings(t *testing.T) {
 	for lines, want := range map[string]trust.Filter{
 		`authserv_id = "mx.google.com"`:                                 {Require: trust.RequireDMARC, Verify: trust.VerifyServer, AuthservID: "mx.google.com"},
 		`authserv_id = "mx.example.com"` + "\nsame_provider = \"auth\"": {Require: trust.RequireDMARC, Verify: trust.VerifyServer, AuthservID: "mx.example.com", SameProvider: true},
@@ -18,11 +18,7 @@ func TestTrust(t *testing.T) {
 		`verify = "dkim"` + "\nresolver = \"[::1]:53\"": {Require: trust.RequireDMARC, Verify: trust.VerifyDKIM, Resolver: "[::1]:53"},
 		`require = "from"`: {Require: trust.RequireFrom},
 	} {
-		a, err := newTestLoader().Load(writeConfig(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1)))
-		if err != nil {
-			t.Errorf("%s: %v", lines, err)
-			continue
-		}
+		a := mustLoad(t, smallConfig+strings.Replace(smallMail, `require = "from"`, lines, 1))
 		got := a.Mail.Filter
 		want.Handle, want.Operators, want.Own, want.MaxSize = got.Handle, got.Operators, got.Own, got.MaxSize
 		if !reflect.DeepEqual(got, want) {

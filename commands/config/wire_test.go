@@ -18,6 +18,7 @@ import (
 	"agentstateloop/turn"
 )
 
+// TestDefaults checks the agent of a small configuration.
 func TestDefaults(t *testing.T) {
 	path := writeConfig(t, smallConfig+smallMail+"[mesh]\nurl = \"http://127.0.0.1:8801\"\ntoken_env = \"TOKEN\"\n")
 	dir := filepath.Dir(path)
@@ -27,7 +28,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, test := range []struct{ what, got, want any }{
+	for _, test := range []struct{ name, got, want any }{
 		{"config", a.Config, path},
 		{"self", a.Self, []string{"/usr/local/bin/agentstateloop", "--config", path}},
 		{"state", a.Store.Dir, "/home/you/.local/state/agentstateloop/goulard3120"},
@@ -60,7 +61,7 @@ func TestDefaults(t *testing.T) {
 		{"price", priceOf(a.Prices, "gpt-4o"), turn.Price{Input: 2.50, Output: 10, CacheRead: 1.25, CacheWrite: 2.50}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("%v is %v, want %v", test.what, test.got, test.want)
+			t.Errorf("%v is %v, want %v", test.name, test.got, test.want)
 		}
 	}
 	if token, err := a.Mesh.Carrier.(*mesh.Client).Token(context.Background()); err != nil || token != "t0ken" {
@@ -72,16 +73,14 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestOptionalPartsOff checks an agent without mail, mesh, runner and notices.
 func TestOptionalPartsOff(t *testing.T) {
-	a, err := newTestLoader().Load(writeConfig(t, `
+	a := mustLoad(t, `
 agent = { handle = "a", state_dir = "~/elsewhere" }
 turn = { runner = "none" }
 schedule = { mode = "fixed", crontab = "bin/crontab" }
 replies = { ack = "", quiet_prep = "", quiet_active = "bye {{.Callsign}}", notices = false, working = false }
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	if a.Mail != nil || a.Mesh != nil || a.Turn != nil || a.Policy.HasMail || a.Policy.HasMesh || a.Policy.Turns {
 		t.Errorf("mail %v, mesh %v, turn %v", a.Mail, a.Mesh, a.Turn)
 	}
@@ -96,24 +95,12 @@ replies = { ack = "", quiet_prep = "", quiet_active = "bye {{.Callsign}}", notic
 	}
 }
 
-// TestPrecedence checks which of two values counts where both could.
-func TestPrecedence(t *testing.T) {
-	wired := func(text string) *cycle.Agent {
-		t.Helper()
-		a, err := load(t, text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return a
-	}
+// TestSettingPrecedence checks which of two settings for one value counts.
+func TestSettingPrecedence(t *testing.T) {
 	parsed := func(text string) (*Config, API) {
 		t.Helper()
-		path := writeConfig(t, text)
-		if err := os.WriteFile(filepath.Join(filepath.Dir(path), "schema.json"), []byte(`{"type":"object"}`), 0o600); err != nil {
-			t.Fatal(err)
-		}
 		l := newTestLoader()
-		c, err := l.Read(path)
+		c, err := l.Read(writeConfigWithSchema(t, text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,8 +111,8 @@ func TestPrecedence(t *testing.T) {
 		return c, api
 	}
 	const both = smallConfig + smallMail + "username = \"imap\"\n[mail.smtp]\n"
-	own := wired(both + "host = \"smtp.example.com:587\"\nusername = \"smtp\"\ntls = \"starttls\"\npassword_file = \"own\"\n")
-	other := wired(both)
+	own := mustLoad(t, both+"host = \"smtp.example.com:587\"\nusername = \"smtp\"\ntls = \"starttls\"\npassword_file = \"own\"\n")
+	other := mustLoad(t, both)
 	const rights = smallConfig + "[turn.permissions]\noperator = [\"o\"]\npeer = [\"p\"]\n"
 	slow := aTool + "after_execution = \"suspend\"\n"
 	_, usual := parsed(apiConfig + slow)
@@ -135,21 +122,21 @@ func TestPrecedence(t *testing.T) {
 	_, ours := parsed(apiConfig + fmt.Sprintf(server, ""))
 	_, theirs := parsed(apiConfig + fmt.Sprintf(server, `, env = { PATH = "/server" }`))
 	const url = "[[hook]]\non = [\"*\"]\nurl = \"https://a.example\"\n"
-	hooks := wired(smallConfig + "env = { A = \"b\", LANG = \"de\" }\n" + aHook + url + url + "name = \"text\"\nbody = \"{{.Event}}\"\n" + url + "name = \"own\"\ncontent_type = \"text/x\"\n").Hooks
-	for _, test := range []struct{ what, got, want any }{
+	hooks := mustLoad(t, smallConfig+"env = { A = \"b\", LANG = \"de\" }\n"+aHook+url+url+"name = \"text\"\nbody = \"{{.Event}}\"\n"+url+"name = \"own\"\ncontent_type = \"text/x\"\n").Hooks
+	for _, test := range []struct{ name, got, want any }{
 		{"its own smtp host", own.Mail.SMTP.Addr, "smtp.example.com:587"},
 		{"its own smtp user", own.Mail.SMTP.Username, "smtp"},
 		{"its own smtp tls", own.Mail.SMTP.TLS, mail.TLSStart},
 		{"the smtp host of Gmail", other.Mail.SMTP.Addr, "smtp.gmail.com:465"},
 		{"the smtp user of imap", other.Mail.SMTP.Username, "imap"},
 		{"the imap user before the address", other.Mail.Mailbox.Username, "imap"},
-		{"the workdir", filepath.Base(wired(smallConfig + "workdir = \"desk\"\n").Turn.Workdir), "desk"},
-		{"the slack of prompts without a schedule", wired(smallConfig + "[schedule]\nmode = \"none\"\n").Policy.PromptSlack, 35 * time.Minute},
-		{"event as peer", wired(rights).Rights.Event, []string{"p"}},
-		{"self as operator", wired(rights).Rights.Self, []string{"o"}},
-		{"its own event and self", fmt.Sprint(wired(rights + "event = [\"e\"]\nself = []\n").Rights), fmt.Sprint(cycle.Rights{Operator: []string{"o"}, Peer: []string{"p"}, Task: []string{"o"}, Self: []string{}, Event: []string{"e"}, Summary: []string{}})},
-		{"what a known model sees", seeing.Sees("gpt-4o"), []string{"image"}},
-		{"what it sees by vision", len(blind.Sees("gpt-4o")), 0},
+		{"the workdir", filepath.Base(mustLoad(t, smallConfig+"workdir = \"desk\"\n").Turn.Workdir), "desk"},
+		{"the slack of prompts without a schedule", mustLoad(t, smallConfig+"[schedule]\nmode = \"none\"\n").Policy.PromptSlack, 35 * time.Minute},
+		{"event as peer", mustLoad(t, rights).Rights.Event, []string{"p"}},
+		{"self as operator", mustLoad(t, rights).Rights.Self, []string{"o"}},
+		{"its own event and self", fmt.Sprint(mustLoad(t, rights+"event = [\"e\"]\nself = []\n").Rights), fmt.Sprint(cycle.Rights{Operator: []string{"o"}, Peer: []string{"p"}, Task: []string{"o"}, Self: []string{}, Event: []string{"e"}, Summary: []string{}})},
+		{"the vision of a known model", seeing.Sees("gpt-4o"), []string{"image"}},
+		{"the setting vision", len(blind.Sees("gpt-4o")), 0},
 		{"the usual times of a tool", []time.Duration{usual.Programs[0].Timeout, usual.Programs[0].Deadline}, []time.Duration{time.Minute, time.Hour}},
 		{"its own times", []time.Duration{set.Programs[0].Timeout, set.Programs[0].Deadline}, []time.Duration{7 * time.Second, 9 * time.Minute}},
 		{"PATH of the turn for a server", ours.Servers[0].Env, []string{"LANG=C.UTF-8", "PATH=/turn"}},
@@ -158,7 +145,7 @@ func TestPrecedence(t *testing.T) {
 		{"content types", []string{hooks[1].Address.ContentType, hooks[2].Address.ContentType, hooks[3].Address.ContentType}, []string{"application/json", "text/plain; charset=utf-8", "text/x"}},
 	} {
 		if !reflect.DeepEqual(test.got, test.want) {
-			t.Errorf("%v: %v, want %v", test.what, test.got, test.want)
+			t.Errorf("%v: %v, want %v", test.name, test.got, test.want)
 		}
 	}
 }

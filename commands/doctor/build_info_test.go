@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestBuildInfo checks that the build information of programs is what the standard
-// library finds, and that other files have none.
-func TestBuildInfo(t *testing.T) {
+// TestBuildInfoMatchesLibrary checks that the build information of programs is that of the standard
+// library, and that other files have none.
+func TestBuildInfoMatchesLibrary(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -50,12 +50,12 @@ func TestBuildInfo(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	decoy := filepath.Join(t.TempDir(), "decoy") // the mark, and later the real one
+	decoy := filepath.Join(t.TempDir(), "decoy") // a false mark before the real one
 	if err := os.WriteFile(decoy, append(append(fake, make([]byte, 4096-len(fake))...), whole...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if buildInfoOf(decoy) == nil {
-		t.Error("a mark elsewhere hides the build information")
+		t.Error("a false mark hides the build information")
 	}
 	if got := versionOf(filepath.Join(t.TempDir(), "none")); got != "not a Go program" {
 		t.Errorf("no file: %s", got)

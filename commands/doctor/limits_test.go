@@ -21,12 +21,12 @@ import (
 	"agentstateloop/state/store"
 )
 
-// checkFunc is a check of its own.
+// checkFunc is a check that is one function.
 type checkFunc func(context.Context) []Finding
 
 func (f checkFunc) run(ctx context.Context) []Finding { return f(ctx) }
 
-// hasTimeout reports whether a context that limited makes lives for a time.
+// hasTimeout reports whether a context with a timeout lives for a time.
 func hasTimeout(limited func(context.Context) (context.Context, context.CancelFunc)) func(*testing.T, time.Duration) bool {
 	return func(t *testing.T, d time.Duration) (lives bool) {
 		synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestLimits(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	clock := func() time.Time { return now }
 	limittest.Run(t, []limittest.Limit{
-		// Times of the checks.
+		// Timeouts.
 		limittest.Duration("boxTimeout", 30*time.Second, 2, hasTimeout(forBox)),
 		limittest.Duration("versionTimeout", 20*time.Second, 2, hasTimeout(forVersion)),
 		limittest.Duration("acpTimeout", 45*time.Second, 2, hasTimeout(forACP)),
@@ -64,7 +64,7 @@ func TestLimits(t *testing.T) {
 			return lives
 		}),
 
-		// What is worth a finding.
+		// Thresholds of findings.
 		limittest.Duration("maxSkew", 5*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
 			return levels(clockCheck{lastStep: now.Add(d), now: clock}.run(t.Context())) == "ok"
 		}),
@@ -100,14 +100,14 @@ func TestLimits(t *testing.T) {
 			return !strings.HasSuffix(found[len(found)-1].Text, " more")
 		}},
 
-		// What is read.
+		// Input.
 		{Const: "maxInfo", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
 			head := append(append([]byte{0xff}, " Go buildinf:"...), 8, infoInline)
 			info := binary.AppendUvarint(append(head, make([]byte, 32-len(head))...), 6)
 			info = append(info, "go1.26"...)
 			mark := strings.Repeat("m", 16)
 			modules := mark + "path\tx\nmod\tx\tv1.2.3\t\nbuild\t-ldflags="
-			rest := int(n) - len(info) - 3 // the length of what follows takes three bytes
+			rest := int(n) - len(info) - 3 // the length of the rest takes three bytes
 			modules += strings.Repeat("x", rest-len(modules)-len("\n"+mark)) + "\n" + mark
 			info = append(binary.AppendUvarint(info, uint64(len(modules))), modules...)
 			if len(info) != int(n) {

@@ -21,7 +21,7 @@ import (
 	"agentstateloop/internal/testkit/mailtest"
 )
 
-// natsFixture is an agent with a mesh over NATS, as doctor sees it.
+// natsFixture is an agent with a mesh over NATS for doctor.
 type natsFixture struct {
 	t      *testing.T
 	engine *fleettest.Engine
@@ -47,7 +47,7 @@ func (a *natsFixture) write(name, text string) {
 	}
 }
 
-// findings returns what doctor finds about the mesh, as "level check: text; hint". more is
+// findings returns the findings of doctor about the mesh, as "level check: text; hint". more is
 // added to the configuration.
 func (a *natsFixture) findings(more string) []string {
 	a.t.Helper()
@@ -82,30 +82,30 @@ key_file = "key"
 
 // expect checks that each pattern matches a finding, and that all warnings and errors are
 // among those.
-func (a *natsFixture) expect(what, more string, patterns ...string) {
+func (a *natsFixture) expect(name, more string, patterns ...string) {
 	a.t.Helper()
 	lines := a.findings(more)
 	var matched []string
 	for _, p := range patterns {
 		n := slices.IndexFunc(lines, regexp.MustCompile("^"+p).MatchString)
 		if n < 0 {
-			a.t.Errorf("%s: no finding is like %s; all:\n%s", what, p, strings.Join(lines, "\n"))
+			a.t.Errorf("%s: no finding is like %s; all:\n%s", name, p, strings.Join(lines, "\n"))
 			return
 		}
 		matched = append(matched, lines[n])
 	}
 	for _, line := range lines {
 		if (strings.HasPrefix(line, "warn") || strings.HasPrefix(line, "error")) && !slices.Contains(matched, line) {
-			a.t.Errorf("%s: not expected: %s", what, line)
+			a.t.Errorf("%s: not expected: %s", name, line)
 		}
 	}
 }
 
 const peerConfig = "peers = [\"dorlange3120\"]\n[mesh.keys]\ndorlange3120 = %q\n"
 
-// TestMeshOverNATS checks what doctor finds with one server: of an agent that is well,
-// and of whatever is wrong with its keys, its rights, its clock and its mailbox.
-func TestMeshOverNATS(t *testing.T) {
+// TestNATSMeshFindings checks the findings with one server: for a healthy agent, and for faults of
+// its keys, its rights, its clock and its mailbox.
+func TestNATSMeshFindings(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
 	a := newNATSFixture(t, e)
@@ -182,9 +182,9 @@ func storedMessages(t *testing.T, e *fleettest.Engine) (n int) {
 	return n
 }
 
-// TestMissingRights checks that doctor names each right that is missing, and what is not
-// made, on an engine with one server.
-func TestMissingRights(t *testing.T) {
+// TestMissingRightsNamed checks that doctor names each missing right, stream and mailbox, on an
+// engine with one server.
+func TestMissingRightsNamed(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
 	a := newNATSFixture(t, e)
@@ -223,8 +223,8 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// TestMeshOfThreeServers checks that one server of three that is down is named while the
-// others are well, and what doctor says of copies and of a quorum that is missing.
+// TestMeshOfThreeServers checks that doctor names the one server of three that is down, a missing
+// copy and a missing quorum.
 func TestMeshOfThreeServers(t *testing.T) {
 	t.Parallel()
 	e := fleettest.StartCluster(t, "goulard3120", "dorlange3120")
@@ -236,7 +236,7 @@ func TestMeshOfThreeServers(t *testing.T) {
 	a.until("three", well, `ok mesh: `+server(0), `ok mesh: `+server(1), `ok mesh: `+server(2),
 		`ok mesh.mailbox: 0 messages waiting, stored on n\d, n\d, n\d`)
 
-	// A server that leads nothing, so that nobody waits for another leader.
+	// A server that is not a leader, so that its end causes no election.
 	follower := slices.IndexFunc(e.Servers, func(s *fleettest.Server) bool {
 		return !slices.ContainsFunc(fleet.Assets(3), func(a fleet.Asset) bool { return e.Leader(a.Stream.Name) == s })
 	})
@@ -266,9 +266,9 @@ func TestMeshOfThreeServers(t *testing.T) {
 		`error mesh.streams: .*KV_asl-who.*; .*more than half of the servers`, `skipped peers: the registry cannot be read; see mesh.streams`)
 }
 
-// TestUnknownAuthority checks the hints about certificates, and that ca_file is
+// TestUnknownAuthorityHint checks the hint about a certificate, and that ca_file is
 // enough.
-func TestUnknownAuthority(t *testing.T) {
+func TestUnknownAuthorityHint(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "goulard3120", "dorlange3120")
 	a := newNATSFixture(t, e)
@@ -299,10 +299,10 @@ func TestUnknownAuthority(t *testing.T) {
 	a.expect("its authority", "ca_file = \"ca.pem\"\n", `ok mesh: `)
 }
 
-// until is expect, again until the engine has noticed.
-func (a *natsFixture) until(what, more string, patterns ...string) {
+// until waits until each pattern matches a finding: the engine needs time to notice a change.
+func (a *natsFixture) until(name, more string, patterns ...string) {
 	a.t.Helper()
-	a.engine.Until(what, func(context.Context) error {
+	a.engine.Until(name, func(context.Context) error {
 		lines := a.findings(more)
 		for _, p := range patterns {
 			if !slices.ContainsFunc(lines, regexp.MustCompile("^"+p).MatchString) {
@@ -313,8 +313,8 @@ func (a *natsFixture) until(what, more string, patterns ...string) {
 	})
 }
 
-// TestOldServers checks which versions of a server are too old.
-func TestOldServers(t *testing.T) {
+// TestOldServerVersions checks which versions of a server are too old.
+func TestOldServerVersions(t *testing.T) {
 	for version, want := range map[string]bool{"2.9.25": true, "2.13.9": true, "1.20.0": true, "2.14.0": false, "2.15.2": false, "3.0.0": false, "2.14.0-beta.1": false, "dev": false} {
 		if isOlder(version, oldestServer) != want {
 			t.Errorf("%s: older is %v", version, !want)

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestUnconfirmedMessages checks that doctor explains messages that another service swallows.
-func TestUnconfirmedMessages(t *testing.T) {
+// TestUnconfirmedMessageFindings checks that doctor explains messages that another service drops.
+func TestUnconfirmedMessageFindings(t *testing.T) {
 	swallowed := fmt.Sprintf("mesh: send message: answered 200: %v", mesh.ErrNotTaken)
 	for name, tt := range map[string]struct {
 		row  state.Effect

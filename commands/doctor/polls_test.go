@@ -11,7 +11,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestNoMailHintsWithoutMail checks that an agent without mail is not told about mail.
+// TestNoMailHintsWithoutMail checks that an agent without mail gets no hint about mail.
 func TestNoMailHintsWithoutMail(t *testing.T) {
 	now := time.Now()
 	for _, hasMail := range []bool{true, false} {
@@ -22,8 +22,8 @@ func TestNoMailHintsWithoutMail(t *testing.T) {
 	}
 }
 
-// TestWorstLevelCounts checks that each check is counted and listed once.
-func TestWorstLevelCounts(t *testing.T) {
+// TestChecksCountedOnce checks that each check is counted and listed once, by its worst level.
+func TestChecksCountedOnce(t *testing.T) {
 	found := []Finding{good("a", "fine"), bad(Warn, "a", "h", "odd"), good("b", "fine"), good("b", "also"), bad(Error, "c", "h", "bad"), bad(Warn, "c", "h", "odd"), bad(Info, "d", "h", "look"), good("d", "fine")}
 	var out bytes.Buffer
 	if err := Print(&terminal.Output{Stdout: &out}, found, Trouble); err != nil {
@@ -39,14 +39,14 @@ func TestWorstLevelCounts(t *testing.T) {
 	}
 }
 
-// TestPolls checks the findings about the state and the clock. Each finding that
+// TestPollFindings checks the findings about the state and the clock. Each finding that
 // is not ok has a hint.
-func TestPolls(t *testing.T) {
+func TestPollFindings(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name string
 		set  func(*state.State)
-		want string // level and check of what is not ok
+		want string // level and check of each finding that is not ok
 	}{
 		{"all is well", func(*state.State) {}, ""},
 		{"never polled", func(s *state.State) { s.NextDue = time.Time{} }, "info polls"},

@@ -8,8 +8,8 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// TestProvider checks what doctor says of providers that sign in different ways.
-func TestProvider(t *testing.T) {
+// TestProviderFindings checks the findings about providers that sign in different ways.
+func TestProviderFindings(t *testing.T) {
 	signing := func(signed, added, unsigned string) trust.Trial {
 		return trust.Trial{Signing: &trust.Signing{Signed: strings.Fields(signed), Added: strings.Fields(added), Unsigned: strings.Fields(unsigned)}}
 	}

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/mail"
 )
 
-// TestSentFolder checks what doctor says about the folder for copies of sent mail.
-func TestSentFolder(t *testing.T) {
+// TestSentFolderFindings checks the findings about the folder for copies of sent mail.
+func TestSentFolderFindings(t *testing.T) {
 	servers := mailtest.StartMemory(t, mailtest.Options{})
 	if err := servers.Create("Sent"); err != nil {
 		t.Fatal(err)

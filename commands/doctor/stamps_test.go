@@ -9,10 +9,10 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// TestStamps checks the findings about the Authentication-Results of the last
-// mails. A name is suggested only if all mails carry it, because a sender can
+// TestStampFindings checks the findings about the Authentication-Results of the last
+// mails. A name is suggested only if all mails have it, because a sender can
 // write any name.
-func TestStamps(t *testing.T) {
+func TestStampFindings(t *testing.T) {
 	server := trust.Filter{Require: trust.RequireDMARC, AuthservID: "mx.example.org"}
 	dkim := trust.Filter{Require: trust.RequireDMARC, Verify: trust.VerifyDKIM}
 	asking := trust.Filter{Require: trust.RequireDMARC, AuthservID: "mx.example.org", Fallback: true}

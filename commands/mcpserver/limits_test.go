@@ -56,7 +56,7 @@ func TestLimits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				in, client := io.Pipe()
-				answers, out := io.Pipe() // nothing is read
+				answers, out := io.Pipe() // without a reader
 				served := make(chan time.Time)
 				go func() {
 					Server{Name: "s", Version: "1"}.Serve(ctx, in, out)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,77 +28,61 @@ func tool(name string, run func(context.Context) (string, error)) react.Tool {
 	return react.Tool{Name: name, Description: name, Schema: json.RawMessage(`{"type":"object"}`), Run: func(ctx context.Context, _ json.RawMessage) (string, error) { return run(ctx) }}
 }
 
-// safeBuffer may be written and read at the same time.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+// serve runs a server with tools until its input ends, and returns the output.
+func serve(t *testing.T, input string, tools ...react.Tool) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := (Server{Name: "x", Version: "1", Tools: tools}).Serve(t.Context(), strings.NewReader(input), &out); err != nil {
+		t.Error(err)
+	}
+	return out.String()
 }
 
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// Every call at the end of the input is answered, and few work at a time.
+// TestEveryCallIsAnswered checks that every call at the end of the input is answered, and that the
+// server limits the number of concurrent calls.
 func TestEveryCallIsAnswered(t *testing.T) {
 	var working, most atomic.Int64
-	var in strings.Builder
-	in.WriteString(hello)
+	input := hello
 	for i := range 100 {
-		in.WriteString(callLine(i+1, "work"))
+		input += callLine(i+1, "work")
 	}
-	var out safeBuffer
-	s := Server{Name: "x", Version: "1", Tools: []react.Tool{tool("work", func(context.Context) (string, error) {
+	out := serve(t, input, tool("work", func(context.Context) (string, error) {
 		n := working.Add(1)
 		defer working.Add(-1)
 		for was := most.Load(); n > was && !most.CompareAndSwap(was, n); was = most.Load() {
 		}
 		time.Sleep(time.Millisecond) // so that calls meet
 		return "done", nil
-	})}}
-	if err := s.Serve(t.Context(), strings.NewReader(in.String()), &out); err != nil {
-		t.Error(err)
-	}
-	if n := strings.Count(out.String(), `"text":"done"`); n != 100 {
+	}))
+	if n := strings.Count(out, `"text":"done"`); n != 100 {
 		t.Errorf("%d calls were answered", n)
 	}
 	if most.Load() > maxConcurrentCalls {
-		t.Errorf("%d calls were worked on at a time", most.Load())
+		t.Errorf("%d calls ran at a time", most.Load())
 	}
 }
 
-// What ends the turn is a success for the model, and an error a result that says so.
-func TestResults(t *testing.T) {
-	s := Server{Name: "x", Version: "1", Tools: []react.Tool{
+// TestToolResults checks that a call which ends the turn is a success for the model, and an error a
+// result that is marked as one.
+func TestToolResults(t *testing.T) {
+	out := serve(t, hello+callLine(1, "end")+callLine(2, "wait")+callLine(3, "fail"),
 		tool("end", func(context.Context) (string, error) { return "", react.Ending{After: react.Terminate} }),
 		tool("wait", func(context.Context) (string, error) {
 			return "", react.Ending{After: react.Suspend, Text: "it waits"}
 		}),
-		tool("fail", func(context.Context) (string, error) { return "", errors.New("it broke") }),
-	}}
-	var out safeBuffer
-	if err := s.Serve(t.Context(), strings.NewReader(hello+callLine(1, "end")+callLine(2, "wait")+callLine(3, "fail")), &out); err != nil {
-		t.Error(err)
-	}
+		tool("fail", func(context.Context) (string, error) { return "", errors.New("it broke") }))
 	for _, want := range []string{
 		`"id":1,"result":{"content":[{"type":"text","text":"done. Your turn ends now."}]}`,
 		`"id":2,"result":{"content":[{"type":"text","text":"it waits"}]}`,
 		`"id":3,"result":{"content":[{"type":"text","text":"it broke"}],"isError":true}`,
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %s in\n%s", want, out.String())
+		if !strings.Contains(out, want) {
+			t.Errorf("no %s in\n%s", want, out)
 		}
 	}
 }
 
-// A session that is ended cancels its calls.
+// TestSessionEndCancelsCalls checks that the end of the context ends the running calls.
 func TestSessionEndCancelsCalls(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{})
@@ -117,8 +100,8 @@ func TestSessionEndCancelsCalls(t *testing.T) {
 	}
 }
 
-// An output that cannot be written ends the session.
-func TestBrokenOutput(t *testing.T) {
+// TestBrokenOutputEndsSession checks that the session ends if the client does not read any more.
+func TestBrokenOutputEndsSession(t *testing.T) {
 	r, w := io.Pipe()
 	r.Close()
 	in, writes := io.Pipe()

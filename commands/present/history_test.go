@@ -35,7 +35,7 @@ func stateSource(t *testing.T) (files []*ast.File, constants map[string]string) 
 		ast.Inspect(f, func(n ast.Node) bool {
 			if spec, ok := n.(*ast.ValueSpec); ok {
 				for i, value := range spec.Values {
-					if text, ok := stringIn(value, nil); ok {
+					if text, ok := stringValue(value, nil); ok {
 						constants[spec.Names[i].Name] = text
 					}
 				}
@@ -46,9 +46,9 @@ func stateSource(t *testing.T) (files []*ast.File, constants map[string]string) 
 	return files, constants
 }
 
-// stringIn returns the string that an expression is: a literal, a constant, or a
+// stringValue returns the value of an expression that is a literal, a constant, or a
 // conversion of one.
-func stringIn(e ast.Expr, constants map[string]string) (string, bool) {
+func stringValue(e ast.Expr, constants map[string]string) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(e.Value)
@@ -58,15 +58,15 @@ func stringIn(e ast.Expr, constants map[string]string) (string, bool) {
 		return text, ok
 	case *ast.CallExpr:
 		if f, ok := e.Fun.(*ast.Ident); ok && f.Name == "string" {
-			return stringIn(e.Args[0], constants)
+			return stringValue(e.Args[0], constants)
 		}
 	}
 	return "", false
 }
 
-// writes are the functions of the state that write a line of a kind, and which argument is
-// what it records.
-var writes = map[string]struct {
+// lineWriters are the functions of the state that write a line of a kind, and the argument with its
+// word.
+var lineWriters = map[string]struct {
 	kind     state.LineKind
 	argument int
 }{
@@ -74,12 +74,12 @@ var writes = map[string]struct {
 	"loseHookCall": {state.LineDelivery, 1}, "endUndelivered": {state.LineGivenUp, 1},
 }
 
-// TestEveryLineHasAFormatter checks that each kind of line, and each thing that a line of it
-// records, has an entry in formatters.
+// TestEveryLineHasAFormatter checks that each kind of line, and each word of its lines, has an entry
+// in formatters.
 func TestEveryLineHasAFormatter(t *testing.T) {
 	files, constants := stateSource(t)
 	found := 0
-	decided := func(kind state.LineKind, what string) {
+	wantFormatter := func(kind state.LineKind, what string) {
 		found++
 		if _, ok := formatterOf(state.Line{Kind: kind, What: state.Word(what)}); !ok {
 			t.Errorf("no formatter for lines %q with %q: add one to formatters", kind, what)
@@ -102,13 +102,13 @@ func TestEveryLineHasAFormatter(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.CompositeLit:
 				if name, ok := n.Type.(*ast.Ident); ok && name.Name == "Line" {
-					lineLiteral(n, constants, decided)
+					checkLineLiteral(n, constants, wantFormatter)
 				}
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.SelectorExpr); ok {
-					if w, ok := writes[f.Sel.Name]; ok && len(n.Args) > w.argument {
-						if what, ok := stringIn(n.Args[w.argument], constants); ok {
-							decided(w.kind, what)
+					if w, ok := lineWriters[f.Sel.Name]; ok && len(n.Args) > w.argument {
+						if what, ok := stringValue(n.Args[w.argument], constants); ok {
+							wantFormatter(w.kind, what)
 						}
 					}
 				}
@@ -117,12 +117,12 @@ func TestEveryLineHasAFormatter(t *testing.T) {
 		})
 	}
 	if found < 90 {
-		t.Errorf("only %d lines are written, as far as the test sees", found)
+		t.Errorf("the test finds only %d places that write lines", found)
 	}
 }
 
-// lineLiteral calls decided with what a literal of a line records.
-func lineLiteral(n *ast.CompositeLit, constants map[string]string, decided func(state.LineKind, string)) {
+// checkLineLiteral calls check with the kind and the word of a literal of a line.
+func checkLineLiteral(n *ast.CompositeLit, constants map[string]string, check func(state.LineKind, string)) {
 	kind, what, known := "", "", true
 	for _, e := range n.Elts {
 		kv, ok := e.(*ast.KeyValueExpr)
@@ -131,17 +131,17 @@ func lineLiteral(n *ast.CompositeLit, constants map[string]string, decided func(
 		}
 		switch key := kv.Key.(*ast.Ident); key.Name {
 		case "Kind":
-			kind, _ = stringIn(kv.Value, constants)
+			kind, _ = stringValue(kv.Value, constants)
 		case "What":
-			what, known = stringIn(kv.Value, constants)
+			what, known = stringValue(kv.Value, constants)
 		}
 	}
 	if kind != "" && known {
-		decided(state.LineKind(kind), what)
+		check(state.LineKind(kind), what)
 	}
 }
 
-// TestHistorySentences checks the sentences.
+// TestHistorySentences checks the sentence for each kind of line.
 func TestHistorySentences(t *testing.T) {
 	at := time.Date(2026, 11, 23, 3, 50, 0, 0, time.Local)
 	mail := state.Message{Key: "mail:1", Source: state.Mail, From: "op@example.com", Operator: true, Observed: at}
@@ -227,7 +227,8 @@ func TestHistorySentences(t *testing.T) {
 	}
 }
 
-// TestFormattersAcceptEmptyLines calls every formatter with a line that holds nothing else.
+// TestFormattersAcceptEmptyLines calls every formatter with a line that has only its kind and its
+// word.
 func TestFormattersAcceptEmptyLines(t *testing.T) {
 	for kind, whats := range formatters() {
 		for what, format := range whats {

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestPackageOnlyFormatsData checks that the package can read no files and no flags, and can print
-// nothing.
+// TestPackageOnlyFormatsData checks that the package cannot read files and flags, and cannot print.
 func TestPackageOnlyFormatsData(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) == 0 {

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
+// TestStatusText checks the text of status for agents in different states.
 func TestStatusText(t *testing.T) {
 	now := time.Date(2026, time.January, 5, 12, 0, 0, 0, time.Local)
 	in := func(d time.Duration) *time.Time { at := now.Add(d); return &at }

@@ -10,15 +10,15 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWaitText checks what a person who waits for an answer is told.
-func TestWaitText(t *testing.T) {
+// TestWaitingText checks the reason and the hint for a person who waits for an answer.
+func TestWaitingText(t *testing.T) {
 	now := time.Date(2026, time.January, 5, 9, 30, 0, 0, time.Local)
 	at := now.Add(-5 * time.Minute)
 	later := now.Add(10 * time.Minute)
 	for _, test := range []struct {
 		w    view.Waiting
 		want string
-		hint string // begins so; "" = none
+		hint string // its beginning; "" for no hint
 	}{
 		{view.Waiting{Why: view.WaitNoRunner, Never: true}, `runner is "none": it must be taken from the inbox`, "`agentstateloop inbox next`"},
 		{view.Waiting{Why: view.WaitHalted, Never: true, By: []string{"here", "mesh"}}, "the agent is HALTED, and answers after resume", "lift it with `agentstateloop resume` and `agentstateloop mesh resume`"},

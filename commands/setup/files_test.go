@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestWriteNew: of many that write one file at once, one succeeds, and the file
-// is whole.
-func TestWriteNew(t *testing.T) {
+// TestWriteNewOnlyOnce checks that one of many concurrent writers of a file succeeds, and that the
+// file is complete.
+func TestWriteNewOnlyOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "agent.toml")
 	var wrote atomic.Int32
 	var all sync.WaitGroup
@@ -40,7 +40,7 @@ func TestWriteNew(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
-		t.Errorf("next to it lies %v, %v", entries, err)
+		t.Errorf("the folder has %v, %v", entries, err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

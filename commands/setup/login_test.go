@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestPasswordPrompt checks whose password is asked for: that of the user name, if it
-// differs from the address.
-func TestPasswordPrompt(t *testing.T) {
+// TestPasswordPromptNamesUser checks that the prompt names the user name if it differs from the
+// address.
+func TestPasswordPromptNamesUser(t *testing.T) {
 	for want, m := range map[string]mailPart{
 		"the password for a@example.org (":    {address: "a@example.org"},
 		"the password for u (":                {address: "a@example.org", username: "u"},

@@ -2,7 +2,8 @@ package setup
 
 import "testing"
 
-func TestPresetOf(t *testing.T) {
+// TestPresetOfAddress checks which domains have a preset.
+func TestPresetOfAddress(t *testing.T) {
 	for address, want := range map[string]string{
 		"a@gmail.com": "gmail", "a@GoogleMail.com": "gmail", "a@fastmail.fm": "fastmail", "a@hotmail.com": "outlook",
 		"a@example.com": "", "gmail.com@example.com": "",

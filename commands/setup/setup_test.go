@@ -12,7 +12,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestAnswersReadBack: whatever was answered, its text reads back as it was.
+// TestAnswersReadBack checks that the configuration of init has the values of the answers.
 func TestAnswersReadBack(t *testing.T) {
 	const home = "/home/me"
 	p := parts{
@@ -39,7 +39,7 @@ func TestAnswersReadBack(t *testing.T) {
 	if len(wrong) > 0 {
 		t.Fatalf("%v in\n%s", wrong, text)
 	}
-	for _, same := range []struct{ what, got, want string }{
+	for _, same := range []struct{ name, got, want string }{
 		{"operator", strings.Join(conf.File.Agent.Operator, " "), strings.Join(p.agent.operators, " ")},
 		{"imap", a.Mail.Mailbox.Addr + " " + a.Mail.Mailbox.TLS, p.mail.imap + " " + mail.TLSStart},
 		{"smtp", a.Mail.SMTP.Addr + " " + a.Mail.SMTP.TLS, p.mail.smtp + " " + mail.TLSImplicit},
@@ -55,7 +55,7 @@ func TestAnswersReadBack(t *testing.T) {
 		{"schedule", a.Schedule.Mode + a.Schedule.Table.Command, p.schedule.mode + p.schedule.crontab},
 	} {
 		if same.got != same.want {
-			t.Errorf("%s is %q, want %q, in\n%s", same.what, same.got, same.want, text)
+			t.Errorf("%s is %q, want %q, in\n%s", same.name, same.got, same.want, text)
 		}
 	}
 	if !strings.Contains(text, `workdir = "~/agents/goulard3120"`) {

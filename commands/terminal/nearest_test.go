@@ -2,7 +2,8 @@ package terminal
 
 import "testing"
 
-func TestNearest(t *testing.T) {
+// TestNearestWord checks which word is suggested for a wrong one.
+func TestNearestWord(t *testing.T) {
 	words := []string{"poll", "nudge", "status", "handle", "pull"}
 	for word, want := range map[string]string{
 		"hxxxle": "handle", "hxxxxe": "", "handlexxx": "handle", "handlexxxx": "", // half of the word, and at most three
@@ -13,13 +14,13 @@ func TestNearest(t *testing.T) {
 		}
 	}
 	if got := Nearest("malt", []string{"poll", "salt", "halt"}); got != "salt" {
-		t.Errorf("of two that are as near it takes %q, not the first", got)
+		t.Errorf("of two equally near words it takes %q, not the first", got)
 	}
 }
 
-// TestEdits counts the changes that turn one word into another. Two neighbours that
-// changed places are one change.
-func TestEdits(t *testing.T) {
+// TestEditDistance counts the changes between two words. The exchange of two neighbours is one
+// change.
+func TestEditDistance(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
 		want int

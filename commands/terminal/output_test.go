@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestPrintable checks that text from a mail cannot control the terminal.
-func TestPrintable(t *testing.T) {
+// TestPrintableRemovesControls checks that text from a mail cannot control the terminal.
+func TestPrintableRemovesControls(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain, ünïcödé 漢字 🙂\n\tindented": "plain, ünïcödé 漢字 🙂\n\tindented",
 		"\x1b[31mred\x1b[0m":              "�[31mred�[0m",
@@ -15,7 +15,7 @@ func TestPrintable(t *testing.T) {
 		"bad \xff byte":                   "bad � byte",
 	} {
 		if got := Printable(in); got != want {
-			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+			t.Errorf("Printable(%q) = %q, want %q", in, got, want)
 		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestScreen checks what a screen writes: each text in one write, from the first line
-// on, with nothing left of the one before, and nothing that scrolls.
-func TestScreen(t *testing.T) {
+// TestScreenWritesOnce checks that a screen shows each text in one write, from the first line
+// on, erases the text before it, and does not scroll.
+func TestScreenWritesOnce(t *testing.T) {
 	var writes []string
 	columns, rows := 20, 4
 	o := &Output{Stdout: writerFunc(func(p []byte) { writes = append(writes, string(p)) }), Columns: func() int { return columns }, Rows: func() int { return rows }}
@@ -24,7 +24,7 @@ func TestScreen(t *testing.T) {
 		return writes[0]
 	}
 	const clear = clearLine
-	for _, c := range []struct{ what, text, want string }{
+	for _, c := range []struct{ name, text, want string }{
 		{"the first", "one\ntwo\n", enterScreen + cursorHome + clearBelow + cursorHome + "one" + clear + "\r\ntwo" + clear + "\r\n" + clearBelow},
 		{"a shorter one", "one\n", cursorHome + "one" + clear + "\r\n" + clearBelow},
 		{"as tall as the screen", "1\n2\n3\n4\n", cursorHome + "1" + clear + "\r\n2" + clear + "\r\n3" + clear + "\r\n4" + clear},
@@ -33,7 +33,7 @@ func TestScreen(t *testing.T) {
 		{"a word that is too long", strings.Repeat("漢", 15), cursorHome + strings.Repeat("漢", 10) + "\r\n" + strings.Repeat("漢", 5) + clear + "\r\n" + clearBelow},
 	} {
 		if got := show(c.text); got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 	writes = nil
@@ -47,8 +47,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestNoScreen checks that only a terminal that can move its cursor has a screen.
-func TestNoScreen(t *testing.T) {
+// TestScreenNeedsTerminal checks that only a terminal that can move its cursor has a screen.
+func TestScreenNeedsTerminal(t *testing.T) {
 	at := func(n int) func() int { return func() int { return n } }
 	for _, c := range []struct {
 		kind          string

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-func TestShort(t *testing.T) {
+// TestShortDuration checks that a duration has two units at most.
+func TestShortDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
 		time.Hour + time.Second: "1h", 25*time.Hour + time.Minute: "1d1h", 90 * 24 * time.Hour: "90d",
@@ -16,7 +17,8 @@ func TestShort(t *testing.T) {
 	}
 }
 
-func TestDistance(t *testing.T) {
+// TestDistanceToTime checks the words for a time in the future and in the past.
+func TestDistanceToTime(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	for d, want := range map[time.Duration]string{
 		0: "now", 499 * time.Millisecond: "now", 500 * time.Millisecond: "in 1s", -499 * time.Millisecond: "now",
@@ -28,6 +30,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
+// TestParseDuration checks that days are a unit, and that a duration is longer than zero.
 func TestParseDuration(t *testing.T) {
 	for in, want := range map[string]time.Duration{"90s": 90 * time.Second, "1h30m": 90 * time.Minute, "90d": 90 * 24 * time.Hour} {
 		if got, err := ParseDuration(in); err != nil || got != want {

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
-// TestUnreadOutput checks that only the end of a reader counts.
-func TestUnreadOutput(t *testing.T) {
+// TestUnreadPipe checks that only a pipe whose reader has ended is unread.
+func TestUnreadPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// TestWrap checks what becomes of lines on a narrow terminal.
-func TestWrap(t *testing.T) {
+// TestWrapLines checks where lines break on a narrow terminal.
+func TestWrapLines(t *testing.T) {
 	for _, c := range []struct {
-		what, in string
+		name, in string
 		columns  int
 		want     string
 	}{
@@ -30,12 +30,13 @@ func TestWrap(t *testing.T) {
 		{"accents of their own", "e\u0301e\u0301e\u0301 aaaaaaaaaaaaaaaa\n", 20, "e\u0301e\u0301e\u0301 aaaaaaaaaaaaaaaa\n"},
 	} {
 		if got := Wrap(c.in, c.columns); got != c.want {
-			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
-func TestTruncate(t *testing.T) {
+// TestTruncateByCells checks that a character may be wider than one cell.
+func TestTruncateByCells(t *testing.T) {
 	for _, c := range []struct {
 		in    string
 		cells int
@@ -50,8 +51,8 @@ func TestTruncate(t *testing.T) {
 	}
 }
 
-// TestGrid checks a table on terminals of several widths.
-func TestGrid(t *testing.T) {
+// TestGridWidths checks a table on terminals of several widths.
+func TestGridWidths(t *testing.T) {
 	rows := [][]string{
 		{"1", "15:04:05", "operator@example.com", "is the build green?", "waits for its turn"},
 		{"12", "15:04:06", "漢字漢字", "", "waits until 15:30: cool-down after a failure"},
@@ -85,8 +86,8 @@ func TestGrid(t *testing.T) {
 	}
 }
 
-// TestPage checks that a help page is filled again on a narrow terminal.
-func TestPage(t *testing.T) {
+// TestPageIsFilledAgain checks that a help page is filled again on a narrow terminal.
+func TestPageIsFilledAgain(t *testing.T) {
 	const page = `program - does this
 
 Prints the newest lines of the history, the oldest of them
@@ -132,8 +133,8 @@ flags:
 	}
 }
 
-// TestErrorsWrap checks that one sees what belongs to a message.
-func TestErrorsWrap(t *testing.T) {
+// TestErrorsWrapWithIndent checks that the later lines of an error and a hint are indented.
+func TestErrorsWrapWithIndent(t *testing.T) {
 	var out bytes.Buffer
 	o := Output{Stderr: &out, ErrColumns: func() int { return 40 }}
 	o.Error("no configuration found: neither a nor b exists", "run init to create one")
@@ -147,8 +148,8 @@ agentstateloop: hint: run init to create
 	}
 }
 
-// TestRedactsBeforeItWraps checks that a secret with blanks is found, though it would
-// not fit its line: nothing finds the two halves later.
+// TestRedactsBeforeItWraps checks that a secret with blanks is redacted before its line is wrapped:
+// the two halves could not be redacted later.
 func TestRedactsBeforeItWraps(t *testing.T) {
 	var out, errs bytes.Buffer
 	narrow := func() int { return 30 }
