@@ -123,6 +123,7 @@ func TestStreams(t *testing.T) {
 		{"comments that keep it alive", "openai", ": OPENROUTER PROCESSING\n\n: OPENROUTER PROCESSING\n\n" + chat(said) + ": OPENROUTER PROCESSING\n\n" + chat(chatStops, done), react.StopEnd, ""},
 		{"no space behind the colon, and CRLF", "openai", "data:" + said + "\r\n\r\ndata:" + chatStops + "\r\n\r\ndata:[DONE]\r\n\r\n", react.StopEnd, ""},
 		{"no blank lines, and an indented one", "openai", " data: " + said + "\ndata: " + chatStops + "\ndata: [DONE]\n", react.StopEnd, ""},
+		{"many events that are not JSON", "openai", strings.Repeat("data: x\n\n", 1000) + chat(said, chatStops, done), react.StopEnd, ""},
 		{"ids and retry times", "openai", "id: 1\nretry: 10\n" + chat(said) + "event: message\n" + chat(chatStops, done), react.StopEnd, ""},
 		{"no end of the last line", "openai", "data: " + said + "\n\ndata: " + chatStops, react.StopEnd, ""},
 		{"an error without \"data:\"", "openai", chat(said) + ` {"error":{"message":"overloaded"}}` + "\n", "", "overloaded"},
@@ -158,6 +159,8 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %s", c.name, a, err, c.want)
 		case c.word != "" && (err == nil || !strings.Contains(err.Error(), c.word) || c.word != "expected a stream" && strings.Contains(err.Error(), "{")):
 			t.Errorf("%s: %+v, %v; want an error of %q", c.name, a, err, c.word)
+		case len(a.Unread) > 100:
+			t.Errorf("%s: the answer keeps %d unreadable members", c.name, len(a.Unread))
 		}
 	}
 }

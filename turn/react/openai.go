@@ -51,7 +51,7 @@ func (c *Chat) Answer(ctx context.Context, q Question, say func(string)) (Answer
 		}
 		chunk, unread := readChunk(data)
 		if unread != nil {
-			d.answer.Unread = append(d.answer.Unread, "an event: "+string(data[:min(len(data), maxUnread)]))
+			d.answer.addUnread([]string{"an event: " + string(data[:min(len(data), maxUnread)])})
 			continue
 		}
 		ended := d.answer.Stop != ""
