@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bufio"
 	"strings"
 	"testing"
 
@@ -38,6 +39,20 @@ func TestAuthBlock(t *testing.T) {
 		block, reason := authBlock(message.Fields([]byte(tt.header+"\r\n")), "mx")
 		if got := strings.Join(block, " | "); got != tt.want || (got == "") != (reason != "") {
 			t.Errorf("%s: %q, %q; want %q", name, got, reason, tt.want)
+		}
+	}
+}
+
+// TestJudgeBodyWithoutSignatures checks that a mail without the signatures that its header was
+// judged by is rejected.
+func TestJudgeBodyWithoutSignatures(t *testing.T) {
+	f := Filter{Verify: VerifyDKIM, Resolver: "127.0.0.1:1"}
+	read := func() (*bufio.Reader, error) {
+		return bufio.NewReader(strings.NewReader("From: op@example.com\r\n\r\nhello\r\n")), nil
+	}
+	for _, head := range []HeaderVerdict{{}, {proofs: []proof{{at: 0}}}} {
+		if v, _, err := f.JudgeBody(t.Context(), head, read); err != nil || v.Gate != GateTrust || v.Reason == "" {
+			t.Errorf("%d proofs of the header: %+v, %v", len(head.proofs), v, err)
 		}
 	}
 }
