@@ -21,6 +21,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"agentstateloop/internal/testkit/limittest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
@@ -65,17 +66,6 @@ func scannerFor(t *testing.T, f trust.Filter, now time.Time) *scanner {
 		_, err := io.Copy(io.Discard, raw)
 		return err
 	})
-}
-
-// signatureOf returns a well-formed, invalid DKIM-Signature field of a domain.
-func signatureOf(domain string) string {
-	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=key; h=from:to:date:subject; bh=" +
-		strings.Repeat("A", 43) + "=; b=" + strings.Repeat("A", 342) + "==\r\n"
-}
-
-// mailOf returns the header of a mail from the operator.
-func mailOf(above string, at time.Time) string {
-	return above + "From: op@example.com\r\nTo: agent@example.org\r\nDate: " + at.Format(time.RFC1123Z) + "\r\nSubject: @agent hello\r\n\r\n"
 }
 
 // folder is a store of tokens.
@@ -180,7 +170,8 @@ func TestLimits(t *testing.T) {
 
 		// The proof of a mail.
 		limittest.Duration("maxUnverified", 24*time.Hour-1, 1, func(t *testing.T, d time.Duration) bool {
-			raw := mailOf(signatureOf("example.com"), arrivalTime)
+			raw := mailtest.Signature("example.com", "from", "to", "date", "subject") + "\r\nFrom: op@example.com\r\nTo: agent@example.org\r\nDate: " +
+				arrivalTime.Format(time.RFC1123Z) + "\r\nSubject: @agent hello\r\n\r\n"
 			head := f.JudgeHeader([]byte(raw), message.ParseHeader([]byte(raw)), int64(len(raw)), arrivalTime)
 			if head.Gate != "" {
 				t.Fatalf("%+v", head)

@@ -50,7 +50,7 @@ func TestControl(t *testing.T) {
 			}
 		}
 		if got := WithoutBanners(b.text); got != b.text {
-			t.Errorf("%s: nothing is left of %q but %q", b.name, b.text, got)
+			t.Errorf("%s: only %q is left of %q", b.name, got, b.text)
 		}
 	}
 }

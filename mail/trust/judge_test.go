@@ -61,9 +61,9 @@ func TestJudgeBodyWithoutSignatures(t *testing.T) {
 // then a signature, then SPF if the server names no signature.
 func TestServerProofs(t *testing.T) {
 	const from = "op@example.com"
-	signed, spf := "dkim=pass header.d=example.com header.s=key; ", "spf=pass smtp.mailfrom="+from
+	signed, spf := "dkim=pass header.d=example.com header.s=s1; ", "spf=pass smtp.mailfrom="+from
 	f := Filter{Handle: "agent", Own: "agent@example.org", AllowSPF: true}
-	fields := message.Fields([]byte(orderHeader(dkimField("example.com"), received)))
+	fields := message.Fields([]byte(orderHeader(dkimField("example.com"), arrivalTime)))
 	for name, tt := range map[string]struct {
 		results   string
 		submitted bool
