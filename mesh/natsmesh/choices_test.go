@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestPendingMessages checks that an id is that of its first sender until it is acknowledged,
-// and that the newest delivery is the one that is.
+// TestPendingMessages checks that an id belongs to its first sender until it is acknowledged, and
+// that the newest delivery is acknowledged.
 func TestPendingMessages(t *testing.T) {
 	c := &Client{pulledAt: noon}
 	first := mesh.Message{ID: "m", From: "alice", Proven: true, Files: []mesh.File{{SHA256: "1"}}}
@@ -25,7 +25,7 @@ func TestPendingMessages(t *testing.T) {
 	}
 	for _, other := range []mesh.Message{{ID: "m", From: "bob", Proven: true}, {ID: "m", From: "alice"}} {
 		if c.addPending(other, fleet.Item{}) {
-			t.Errorf("%+v is pending as well", other)
+			t.Errorf("%+v is pending too", other)
 		}
 	}
 	f := fileOf{"alice", "1"}
@@ -39,8 +39,8 @@ func TestPendingMessages(t *testing.T) {
 	}
 }
 
-// TestWhichFailureCounts checks the error of a call for which there are two.
-func TestWhichFailureCounts(t *testing.T) {
+// TestErrorPrecedence checks which of two errors of a call counts.
+func TestErrorPrecedence(t *testing.T) {
 	full := fleet.Error{Code: 503, Number: 10077, Err: errors.New("no room")}
 	e, ok := errors.AsType[*mesh.Error](failure("send", &full))
 	if !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
@@ -48,16 +48,16 @@ func TestWhichFailureCounts(t *testing.T) {
 	}
 	full.Code, full.Denied = 400, true
 	if _, ok := errors.AsType[*state.CredentialError](failure("send", &full)); !ok {
-		t.Error("a key that is refused is not reported as that")
+		t.Error("a refused key is not a credential failure")
 	}
 	if full.Denied = false; errors.As(failure("send", &full), &e) && e.Code != http.StatusServiceUnavailable {
 		t.Errorf("a full mailbox: %+v", e)
 	}
 }
 
-// TestTheNewestRowCounts checks which of two rows of the registry counts, and that the newest one
-// shows that our clock is behind.
-func TestTheNewestRowCounts(t *testing.T) {
+// TestNewestRowCounts checks that the newest of two rows of the registry counts, and corrects a clock
+// that is behind.
+func TestNewestRowCounts(t *testing.T) {
 	old := fleet.Row{Handle: "bob", Host: "alpha", Stored: noon.Add(-time.Minute)}
 	row := fleet.Row{Handle: "bob", Stored: noon, Body: []byte(`{"callsign":"Bob","host":"Not A Host"}`)}
 	for _, rows := range [][]fleet.Row{{old, row}, {row, old}} {
