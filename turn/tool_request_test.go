@@ -54,7 +54,7 @@ Where:
 	}
 }
 
-// TestUnshowableQuestion checks that a request that is too long or empty makes an empty question.
+// TestUnshowableQuestion checks that a request that is too long or empty cannot be a question.
 func TestUnshowableQuestion(t *testing.T) {
 	for name, r := range map[string]ToolRequest{
 		"long title": {Kind: "execute", Title: strings.Repeat("x ", maxQuestion)},
