@@ -149,7 +149,7 @@ func FuzzEdit(f *testing.F) {
 		if !slices.Equal(foreignLines(unset, agent), foreign) {
 			t.Fatal("Unset changed a foreign line")
 		}
-		// Set may add a newline to the last foreign line, and nothing else.
+		// Set may only add a newline to the last foreign line.
 		if got := foreignLines(set, agent); !slices.Equal(got, foreign) {
 			last := len(foreign) - 1
 			foreign[last] += "\n"

@@ -152,8 +152,8 @@ func TestStreamsOfCLIs(t *testing.T) {
 	}
 }
 
-// refusals are what a program of any runner but api may say last about its login, and
-// harmless are lines that it may say.
+// refusals are last lines about a refused login, of a program of any runner but api. harmless are other
+// lines.
 var (
 	refusals = []string{
 		"401", "HTTP 401", "HTTP/1.1 401 Unauthorized", "Error code: 401 - {'error': {'message': 'Incorrect API key provided'}}",

@@ -22,7 +22,7 @@ func TestParseLimit(t *testing.T) {
 	for _, c := range []struct {
 		line, kind, until string
 	}{
-		// Claude Code, and what it prints for other providers.
+		// Claude Code, also with other providers.
 		{"You've hit your 5-hour limit · resets 9:56pm", limit, "2026-11-28 21:56"},
 		{"You've hit your 5-hour limit · resets 3:50am (UTC)", limit, "2026-11-29 04:50"},
 		{"You've hit your weekly limit · resets Dec 2, 5pm (Europe/Berlin)", limit, "2026-12-02 17:00"},

@@ -173,7 +173,7 @@ func TestLimits(t *testing.T) {
 			}
 			return !s.truncated()
 		}},
-		{Const: "DefaultMaxEvents", Max: 8<<20 - 1, Within: func(t *testing.T, n int64) bool { // what is written before an event
+		{Const: "DefaultMaxEvents", Max: 8<<20 - 1, Within: func(t *testing.T, n int64) bool { // the file before an event
 			l := openEventLog(t.TempDir(), defaults.MaxEvents)
 			l.room -= n
 			l.event(begin, Event{Kind: TextDelta})

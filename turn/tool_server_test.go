@@ -165,7 +165,7 @@ func TestGeminiWithoutServer(t *testing.T) {
 			t.Errorf("%s: there is a home of its own", settings)
 		}
 	}
-	b, home := newGeminiFixture(t, "") // none is needed
+	b, home := newGeminiFixture(t, "") // without settings
 	b.run().check(t, Success, ExitClean, "yes", "")
 	if text := readFile(t, b.Workdir, "settings"); !strings.Contains(text, `"agentstateloop"`) {
 		t.Errorf("the settings are %q", text)

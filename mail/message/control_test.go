@@ -26,7 +26,7 @@ var banners = []struct{ name, text string }{
 	{"a sign", "⚠ WARNING: External sender, be careful with links and files."},
 }
 
-func TestControl(t *testing.T) {
+func TestControlPhrases(t *testing.T) {
 	for text, want := range map[string]string{
 		"STOP": "STOP", "stop": "STOP", " Halt.\n": "HALT", "go!": "GO", "Status": "STATUS",
 		"": "", "stop it": "", "STOP\nplease": "", "> STOP": "", "!": "", "GOSTOP": "",

@@ -22,7 +22,7 @@ func ownID(effect, subject string) string {
 	return ids(filter.Handle, filter.Own).Make(effect, subject)
 }
 
-func TestToken(t *testing.T) {
+func TestNewTokenIsParsed(t *testing.T) {
 	aToken := trust.NewToken()
 	if other := trust.NewToken(); other == aToken {
 		t.Fatal("two tokens are the same")

@@ -174,7 +174,7 @@ func TestMailOfSeveralAgents(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestGateVerdicts(t *testing.T) {
 	const from = "From: operator@example.com\n"
 	for _, tt := range []struct{ raw, gate, evidence string }{
 		{from, "", ""},

@@ -67,7 +67,7 @@ func TestServerProofs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		results   string
 		submitted bool
-		all       bool // the mail counts as it is, and not what the signature covers
+		all       bool // the whole mail counts, not only its signed part
 	}{
 		"a submission":             {signed + spf, true, true},
 		"a signature before SPF":   {signed + spf, false, false},
