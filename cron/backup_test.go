@@ -19,16 +19,14 @@ func TestBackupsAreCapped(t *testing.T) {
 	table, path := newTable(t, "")
 	for i := range keepBackups + 3 {
 		put(t, path, fmt.Sprintf("0 %d * * * x\n", i))
-		if _, err := table.Install(t.Context(), job("goulard3120")); err != nil {
-			t.Fatal(err)
-		}
+		install(t, table, job("goulard3120"))
 	}
 	backups, err := filepath.Glob(filepath.Join(table.Backup, "*"))
 	if err != nil || len(backups) != keepBackups {
-		t.Errorf("%d backups, %v; want %d and nothing else", len(backups), err, keepBackups)
+		t.Errorf("%d backups, %v; want %d", len(backups), err, keepBackups)
 	}
 	hidden, err := filepath.Glob(filepath.Join(table.Backup, ".*"))
 	if err != nil || len(hidden) != 0 {
-		t.Errorf("left behind: %v, %v", hidden, err)
+		t.Errorf("the hidden files %v, %v are left", hidden, err)
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 func TestDiff(t *testing.T) {
 	for _, tt := range []struct{ name, before, after, want string }{
-		{"nothing", "a\n", "a\n", ""},
+		{"unchanged", "a\n", "a\n", ""},
 		{"the first line of a table", "", "x\n", "@@ -0,0 +1,1 @@\n+x\n"},
 		{"appended", "1\n2\n3\n4\n", "1\n2\n3\n4\nx\n", "@@ -2,3 +2,4 @@\n 2\n 3\n 4\n+x\n"},
 		{"removed", "old\n1\n", "1\n", "@@ -1,2 +1,1 @@\n-old\n 1\n"},

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestConfigPaths checks that the configurations are found again, whatever their paths hold.
+// TestConfigPaths checks that the configurations are found in the lines of jobs, with any characters in
+// their paths.
 func TestConfigPaths(t *testing.T) {
 	paths := []string{"/a/agent.toml", "/it's/100%/agent.toml", "/with blank/'%'.toml", `/back\slash/x.toml`, "/a --config 'b'/x.toml"}
 	table := "# agentstateloop goulard3120\n17 * * * * run-parts /etc/cron.hourly\n"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestDaemon(t *testing.T) {
+func TestFindsCronDaemon(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		argv   map[int]string

@@ -21,8 +21,8 @@ func TestSetAndUnset(t *testing.T) {
 		{"empty", "", ours + "\n", ""},
 		{"appended", "A=b\n0 5 * * * backup\n", "A=b\n0 5 * * * backup\n" + ours + "\n", "A=b\n0 5 * * * backup\n"},
 		{"in place", "a\n" + old + "\nb\n", "a\n" + ours + "\nb\n", "a\nb\n"},
-		{"nothing to do", "a\n" + ours + "\nb\n", "a\n" + ours + "\nb\n", "a\nb\n"},
-		{"nothing to do, no final newline", ours + "\nb", ours + "\nb", "b"},
+		{"unchanged", "a\n" + ours + "\nb\n", "a\n" + ours + "\nb\n", "a\nb\n"},
+		{"unchanged, no final newline", ours + "\nb", ours + "\nb", "b"},
 		{"two: the first place stays", "a\n" + old + "\nb\n" + ours + "\nc\n", "a\n" + ours + "\nb\nc\n", "a\nb\nc\n"},
 		{"no final newline", "a\nb", "a\nb\n" + ours + "\n", "a\nb"},
 		{"ours with no final newline", "a\n" + old, "a\n" + ours + "\n", "a\n"},
@@ -54,7 +54,7 @@ func TestSetAndUnset(t *testing.T) {
 	}
 }
 
-// Both lines change in one edit and keep their positions.
+// TestSetAlarmLine checks that both lines change in one edit and keep their positions.
 func TestSetAlarmLine(t *testing.T) {
 	old := strings.Replace(ours, "*/30", "*/1", 1)
 	stale := strings.Replace(ringing, "12 14", "1 2", 1)
@@ -63,7 +63,7 @@ func TestSetAlarmLine(t *testing.T) {
 		{"behind our line", "a\n" + old + "\nb\n", ringing, "a\n" + ours + "\n" + ringing + "\nb\n"},
 		{"with the line, at the end", "a", ringing, "a\n" + ours + "\n" + ringing + "\n"},
 		{"a stale one", "a\n" + stale + "\n" + ours + "\n", ringing, "a\n" + ringing + "\n" + ours + "\n"},
-		{"nothing to do", ours + "\nb\n" + ringing, ringing, ours + "\nb\n" + ringing + "\n"},
+		{"unchanged", ours + "\nb\n" + ringing, ringing, ours + "\nb\n" + ringing + "\n"},
 		{"needless", ours + "\nb\n" + ringing + "\nc", "", ours + "\nb\nc"},
 		{"doubled", ringing + "\n" + ours + "\nb\n" + stale + "\n", ringing, ringing + "\n" + ours + "\nb\n"},
 		{"edited by hand", ours + "\n  @daily x # agentstateloop goulard3120 alarm\t\r\n", ringing, ours + "\n" + ringing + "\n"},
@@ -91,7 +91,7 @@ func TestSetAlarmLine(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestFindLinesOfAgent(t *testing.T) {
 	table := "x\n" + ours + "\r\n" + theirs + "\n" + ours
 	if got, want := Find([]byte(table), "goulard3120"), []string{ours + "\r", ours}; !slices.Equal(got, want) {
 		t.Errorf("Find = %q, want %q", got, want)
@@ -102,13 +102,13 @@ func TestFind(t *testing.T) {
 }
 
 func TestLargeTable(t *testing.T) {
-	table := bytes.Repeat([]byte("# a line of somebody else, of no interest\n"), 1<<20/42)
+	table := bytes.Repeat([]byte("# a line of somebody else, 42 bytes long \n"), 1<<20/42)
 	set := Set(table, "goulard3120", ours, "")
 	if !bytes.HasPrefix(set, table) || len(set) != len(table)+len(ours)+1 {
 		t.Error("a table of 1 MB did not keep its bytes")
 	}
 	if !bytes.Equal(Unset(set, "goulard3120"), table) {
-		t.Error("a table of 1 MB did not come back")
+		t.Error("Unset does not return a table of 1 MB")
 	}
 }
 
@@ -149,7 +149,7 @@ func FuzzEdit(f *testing.F) {
 		if !slices.Equal(foreignLines(unset, agent), foreign) {
 			t.Fatal("Unset changed a foreign line")
 		}
-		// Set may add a newline to the last foreign line, and nothing else.
+		// Set may only add a newline to the last foreign line.
 		if got := foreignLines(set, agent); !slices.Equal(got, foreign) {
 			last := len(foreign) - 1
 			foreign[last] += "\n"

@@ -44,7 +44,7 @@ func TestJobLine(t *testing.T) {
 	}
 }
 
-// The alarm line has no extra arguments, and a tag of its own.
+// TestAlarmLine checks that the alarm line has no extra arguments, and its own tag.
 func TestAlarmLine(t *testing.T) {
 	j := job("goulard3120")
 	j.Args = []string{"--linger", "50s"}
@@ -62,7 +62,7 @@ func TestAlarmLine(t *testing.T) {
 	}
 	a, b := []byte("x\n"+want+"\n"), []byte("x\n")
 	if backupName(a) != backupName(b) {
-		t.Error("an alarm line makes a backup of its own")
+		t.Error("an alarm line makes another backup")
 	}
 }
 
@@ -96,21 +96,9 @@ func TestJobLineErrors(t *testing.T) {
 	}
 }
 
-func TestLineOf900Bytes(t *testing.T) {
-	j := job("goulard3120")
-	j.Config += strings.Repeat("x", maxLine-len(mustLine(t, j)))
-	if n := len(mustLine(t, j)); n != maxLine {
-		t.Fatalf("%d bytes, want %d", n, maxLine)
-	}
-	j.Config += "x"
-	if _, err := j.Line(); err == nil {
-		t.Error("a line of 901 bytes was not refused")
-	}
-}
-
-// The command that cron passes to sh must contain exactly the paths of the job,
-// both with a cron that removes the backslash of "\%" (Vixie's family) and with
-// one that does not (BusyBox).
+// TestLineThroughShell checks that the command that cron passes to sh has exactly the paths of the job,
+// both with a cron that removes the backslash of "\%" (Vixie's family) and with one that does not
+// (BusyBox).
 func TestLineThroughShell(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"plain", "a b", "it's", `50%`, `a\%b`, `\`, "$HOME `id` \"x\" #; agentstateloop", "-n", "ümläut", "\xe9"} {

@@ -11,6 +11,13 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
+// longJob returns a job whose line has n bytes.
+func longJob(t *testing.T, n int) Job {
+	j := job("goulard3120")
+	j.Config += strings.Repeat("x", n-len(mustLine(t, j)))
+	return j
+}
+
 func TestLimits(t *testing.T) {
 	printed := func(t *testing.T, n int64, redirect string) (result, error) {
 		table, _ := newTable(t, fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x %s; exit 0", n, redirect))
@@ -18,9 +25,7 @@ func TestLimits(t *testing.T) {
 	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxLine", Max: 900, Within: func(t *testing.T, n int64) bool {
-			j := job("goulard3120")
-			j.Config += strings.Repeat("x", int(n)-len(mustLine(t, j)))
-			_, err := j.Line()
+			_, err := longJob(t, int(n)).Line()
 			return err == nil
 		}},
 		{Const: "maxTable", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {

@@ -35,9 +35,7 @@ func TestHeaderShown(t *testing.T) {
 			}
 		}
 		wantFile(t, path, header+mine+foreign+ours+"\n")
-		if _, err := table.Remove(t.Context(), j.Agent); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, table, j.Agent)
 		wantFile(t, path, header+mine+foreign)
 	}
 }
@@ -47,7 +45,7 @@ func TestHeaderHidden(t *testing.T) {
 		{"its own header", header + foreign, foreign},
 		{"a pasted header below", header + header + foreign, header + foreign},
 		{"comments that it hid", "# mine\n# too\n" + foreign, "# mine\n# too\n" + foreign},
-		{"nothing but comments", "# a\n# b\n", "# a\n# b\n"},
+		{"only comments", "# a\n# b\n", "# a\n# b\n"},
 		{"more comments than it hides", "# a\n# b\n# c\n# d\n" + foreign, "# a\n# b\n# c\n# d\n" + foreign},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,7 +65,8 @@ const printsEscapes = `
 [ "$1" = -l ] && [ -e "$table" ] && exec sed "s/$(printf '\r')/\\\\r/g" "$table"
 `
 
-// A table is not written if the listing may contain bytes that the table does not have.
+// TestEscapesAreRefused checks that a table is not written if the listing may contain bytes that the
+// table does not have.
 func TestEscapesAreRefused(t *testing.T) {
 	for _, tt := range []struct{ name, quirk, table, want string }{
 		{"a carriage return", printsEscapes, "A=b\n0 5 * * * backup\r\n", `line 2 of "crontab -l"`},
@@ -94,8 +93,8 @@ func TestEscapesAreRefused(t *testing.T) {
 	}
 }
 
-// Escapes do not matter if nothing is written, or in a line that is replaced
-// whole.
+// TestHarmlessEscapes checks that escapes are accepted if the table is not written, and in a line that
+// is replaced.
 func TestHarmlessEscapes(t *testing.T) {
 	table, path := newTable(t, "")
 	text := "0 5 * * * printf 'a\\r'\n" + ours + "\n"
@@ -117,7 +116,7 @@ func TestHarmlessEscapes(t *testing.T) {
 	wantFile(t, path, ours+"\n")
 }
 
-// The table is not written if two readings of it differ.
+// TestTwoReadingsDiffer checks that the table is not written if two readings of it differ.
 func TestTwoReadingsDiffer(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] && [ "$CRONTAB_NOHEADER" != N ] && exec head -n 1 "$table"`)
 	put(t, path, foreign)

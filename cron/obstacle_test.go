@@ -11,7 +11,7 @@ import (
 	"agentstateloop/internal/testkit"
 )
 
-// Only a process that cannot gain privileges is unable to run a set-id program.
+// TestSetIDObstacle checks that only a process that cannot gain privileges cannot run a set-id program.
 func TestSetIDObstacle(t *testing.T) {
 	dir := t.TempDir()
 	proc := filepath.Join(dir, "proc")
@@ -36,7 +36,7 @@ func TestSetIDObstacle(t *testing.T) {
 	}{
 		{"free", "Name:\tx\nNoNewPrivs:\t0\nSeccomp:\t0\n", 0o755 | os.ModeSetgid, ""},
 		{"bound", "Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t0\n", 0o755 | os.ModeSetgid, "NoNewPrivs"},
-		{"bound, and needs nothing", "Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t0\n", 0o755, ""},
+		{"bound, without a set-id bit", "Name:\tx\nNoNewPrivs:\t1\nSeccomp:\t0\n", 0o755, ""},
 		{"not known", "Name:\tx\n", 0o755 | os.ModeSetgid, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

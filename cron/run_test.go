@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestNoProgram(t *testing.T) {
+func TestMissingProgram(t *testing.T) {
 	table, _ := newTable(t, "")
 	for _, command := range []string{filepath.Join(t.TempDir(), "crontab"), "no-such-crontab-program"} {
 		table.Command = command
@@ -23,8 +23,8 @@ func TestNoProgram(t *testing.T) {
 	}
 }
 
-// crontab(1) runs in the C locale, whatever ours is.
-func TestLocale(t *testing.T) {
+// TestRunsInCLocale checks that crontab(1) runs in the C locale although ours is another.
+func TestRunsInCLocale(t *testing.T) {
 	t.Setenv("LC_ALL", "de_DE.UTF-8")
 	t.Setenv("LANGUAGE", "de")
 	table, _ := newTable(t, `[ "$LC_ALL" = C ] || { echo 'kein crontab' >&2; exit 1; }`)
@@ -33,9 +33,10 @@ func TestLocale(t *testing.T) {
 	}
 }
 
-// A crontab that hangs is killed in time, with all its children.
+// TestKillsHangingCrontab checks that a crontab that hangs is killed after the timeout, with all its
+// children.
 func TestKillsHangingCrontab(t *testing.T) {
-	withTime(t, func(timeout time.Duration) bool {
+	withTimeout(t, func(timeout time.Duration) bool {
 		table, path := newTable(t, `
 mkfifo "$dir/never"
 ( trap '' TERM; echo "$$" >"$dir/leader.new"; mv "$dir/leader.new" "$dir/leader"; cat "$dir/never" ) &
@@ -52,23 +53,23 @@ cat "$dir/never"`)
 	})
 }
 
-// TestTimeoutsAfterHang checks how long the next processes may take after one that timed out: after
-// a write a tenth, and after a read none is started.
+// TestTimeoutsAfterHang checks the timeout of the processes after one that timed out: a tenth after a
+// write, and no process after a read.
 func TestTimeoutsAfterHang(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		lost   []bool // whether each that timed out was to write
+		writes []bool // one for each timeout: it was of a write
 		want   time.Duration
 		starts bool
 	}{
-		{"all is well", nil, 20 * time.Second, true},
+		{"no timeout", nil, 20 * time.Second, true},
 		{"a write timed out", []bool{true}, 2 * time.Second, true},
 		{"a read timed out", []bool{false}, 0, false},
 		{"a write, and a read after it", []bool{true, false}, 0, false},
 		{"two writes", []bool{true, true}, 0, false},
 	} {
 		ctx := Patient(t.Context())
-		for _, writing := range c.lost {
+		for _, writing := range c.writes {
 			reducePatience(patience(ctx), writing)
 		}
 		limit, starts := timeLeft(patience(Patient(ctx)), 20*time.Second)
@@ -78,18 +79,18 @@ func TestTimeoutsAfterHang(t *testing.T) {
 	}
 }
 
-// withTime calls reached with longer and longer timeouts until it returns true.
-// How long that takes depends on the machine.
-func withTime(t *testing.T, reached func(timeout time.Duration) bool) {
+// withTimeout calls try with longer and longer timeouts until it returns true: the time that a program
+// takes depends on the machine.
+func withTimeout(t *testing.T, try func(timeout time.Duration) bool) {
 	t.Helper()
-	for timeout := 500 * time.Millisecond; !reached(timeout); timeout *= 2 {
+	for timeout := 500 * time.Millisecond; !try(timeout); timeout *= 2 {
 		if timeout > 20*time.Second {
-			t.Fatalf("not reached even with a timeout of %v", timeout)
+			t.Fatalf("a timeout of %v is too short", timeout)
 		}
 	}
 }
 
-// A child that outlives crontab does not delay us, and is killed.
+// TestKillsHangingChild checks that a child that outlives crontab is killed and does not delay us.
 func TestKillsHangingChild(t *testing.T) {
 	table, path := newTable(t, `
 mkfifo "$dir/never"
@@ -142,7 +143,8 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// If ctx ends while crontab writes, crontab finishes and the table is still read back.
+// TestContextEndsWhileWriting checks that crontab finishes a write whose context ends, and that the
+// table is then read.
 func TestContextEndsWhileWriting(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && cat "$dir/gate"`)
 	put(t, path, foreign)

@@ -11,17 +11,16 @@ import (
 	"time"
 )
 
-// spool is where Debian keeps the tables of users.
+// spool is Debian's folder of the tables of users.
 const spool = "/var/spool/cron/crontabs"
 
 // privateSpool is the environment variable that marks the inner run of
 // TestRealCrontab. Its value is the name of a file in the private spool.
 const privateSpool = "AGENTSTATELOOP_PRIVATE_SPOOL"
 
-// TestRealCrontab runs the real crontab(1) of Debian on a private table. The test
-// starts itself again in a mount namespace in which the spool is an empty folder,
-// so the user's crontab is never touched. It needs root and unshare(1). Without
-// them it is skipped, or fails if AGENTSTATELOOP_REQUIRE_REAL is 1.
+// TestRealCrontab runs the real crontab(1) of Debian on a private table. The test starts itself again in
+// a mount namespace with an empty spool, so the user's crontab stays as it is. It needs root and
+// unshare(1). Without them it is skipped, or fails if AGENTSTATELOOP_REQUIRE_REAL is 1.
 func TestRealCrontab(t *testing.T) {
 	if marker := os.Getenv(privateSpool); marker != "" {
 		if _, err := os.Stat(filepath.Join(spool, marker)); err != nil {
@@ -111,16 +110,14 @@ func testRealCrontab(t *testing.T) {
 	}
 	j := job("goulard3120")
 
-	t.Run("from nothing to nothing", func(t *testing.T) {
+	t.Run("the first install and the last removal", func(t *testing.T) {
 		wantTable(t, table, "")
 		change, err := table.Install(t.Context(), j)
 		if err != nil || !change.Wrote {
 			t.Fatalf("Install: %+v, %v", change, err)
 		}
 		wantTable(t, table, ours+"\n")
-		if _, err := table.Remove(t.Context(), j.Agent); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, table, j.Agent)
 		wantTable(t, table, "")
 		if _, err := os.Stat(raw); err == nil {
 			t.Error("an empty table was left")
@@ -132,7 +129,7 @@ func testRealCrontab(t *testing.T) {
 			"A=b\n*/5 * * * * true\n",
 			"# caf\xe9 \x00 nul\n*/5 * * * * tr\xe9ue\n",
 			header + "A=b\n",
-			strings.Repeat("# somebody else's line, of no interest to us, but long enough that there is a megabyte of it in all\n", 9900),
+			strings.Repeat("# a line of somebody else, "+strings.Repeat("x", 73)+"\n", 9900),
 			"# one\n# two\n# three\n# four\n",
 		} {
 			if err := table.write(t.Context(), []byte(foreign)); err != nil {
@@ -141,14 +138,10 @@ func testRealCrontab(t *testing.T) {
 			for _, interval := range []time.Duration{time.Minute, 30 * time.Minute, time.Minute, 24 * time.Hour} {
 				j := j
 				j.Interval = interval
-				if _, err := table.Install(t.Context(), j); err != nil {
-					t.Fatal(err)
-				}
+				install(t, table, j)
 				wantSpool(t, foreign+mustLine(t, j)+"\n")
 			}
-			if _, err := table.Remove(t.Context(), j.Agent); err != nil {
-				t.Fatal(err)
-			}
+			remove(t, table, j.Agent)
 			wantSpool(t, foreign)
 		}
 	})
@@ -156,9 +149,7 @@ func testRealCrontab(t *testing.T) {
 	t.Run("comments that crontab -l hides", func(t *testing.T) {
 		// A table written without crontab, without a newline at its end.
 		put(t, raw, "# mine\n# too\nA=b")
-		if _, err := table.Install(t.Context(), j); err != nil {
-			t.Fatal(err)
-		}
+		install(t, table, j)
 		wantSpool(t, "# mine\n# too\nA=b\n"+ours+"\n")
 
 		put(t, raw, "# mine\r\nA=b\n")
@@ -184,11 +175,7 @@ func testRealCrontab(t *testing.T) {
 	})
 
 	t.Run("the longest line", func(t *testing.T) {
-		j := j
-		j.Config += strings.Repeat("x", maxLine-len(mustLine(t, j)))
-		if _, err := table.Install(t.Context(), j); err != nil {
-			t.Error(err)
-		}
+		install(t, table, longJob(t, maxLine))
 	})
 
 	t.Run("refused", func(t *testing.T) {

@@ -18,9 +18,9 @@ import (
 
 const foreign = "MAILTO=me@example.com\r\n# caf\xe9\n0 5 * * * backup\n"
 
-// newTable returns a Table with its own crontab program, and the path of the file
-// that holds the table. quirk, if not empty, is shell code that runs before the
-// program. It can use $real, the program; $table, the file; and $dir, a folder.
+// newTable returns a Table with its own crontab program, and the path of the file of the table. quirk,
+// if not empty, is shell code that runs before the program. It can use $real, the program; $table, the
+// file; and $dir, a folder.
 func newTable(t *testing.T, quirk string) (Table, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,6 +42,27 @@ func newTable(t *testing.T, quirk string) (Table, string) {
 		Backup:  filepath.Join(dir, "backups"),
 		Timeout: 20 * time.Second,
 	}, path
+}
+
+// firstWrite returns a quirk that runs a script in the place of the first write.
+func firstWrite(script string) string {
+	return `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; ` + script + `; fi`
+}
+
+func install(t *testing.T, table Table, j Job) Change {
+	t.Helper()
+	change, err := table.Install(t.Context(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return change
+}
+
+func remove(t *testing.T, table Table, agent string) {
+	t.Helper()
+	if _, err := table.Remove(t.Context(), agent); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func put(t *testing.T, path, table string) {
@@ -76,10 +97,7 @@ func TestInstallAndRemove(t *testing.T) {
 	put(t, path, foreign)
 	j := job("goulard3120")
 
-	change, err := table.Install(t.Context(), j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	change := install(t, table, j)
 	wantFile(t, path, foreign+ours+"\n")
 	if !change.Wrote || change.Line != ours || string(change.Before) != foreign || string(change.After) != foreign+ours+"\n" {
 		t.Errorf("change: %+v", change)
@@ -92,19 +110,18 @@ func TestInstallAndRemove(t *testing.T) {
 	}
 
 	j.Interval = time.Minute
-	if _, err := table.Install(t.Context(), j); err != nil {
-		t.Fatal(err)
-	}
+	install(t, table, j)
 	wantFile(t, path, foreign+mustLine(t, j)+"\n")
 
-	change, err = table.Remove(t.Context(), "goulard3120")
+	change, err := table.Remove(t.Context(), "goulard3120")
 	if err != nil || !change.Wrote || change.Line != "" {
 		t.Errorf("Remove: %+v, %v", change, err)
 	}
 	wantFile(t, path, foreign)
 }
 
-// The first install finds no table, and the last removal removes the table.
+// TestFirstInstallAndLastRemove checks that the first install makes the table, and that the last removal
+// removes it.
 func TestFirstInstallAndLastRemove(t *testing.T) {
 	table, path := newTable(t, "")
 	change, err := table.Install(t.Context(), job("goulard3120"))
@@ -112,18 +129,16 @@ func TestFirstInstallAndLastRemove(t *testing.T) {
 		t.Fatalf("Install: %+v, %v", change, err)
 	}
 	wantFile(t, path, ours+"\n")
-	if _, err := table.Remove(t.Context(), "goulard3120"); err != nil {
-		t.Fatal(err)
-	}
+	remove(t, table, "goulard3120")
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the table is still there: %v", err)
 	}
 	if change, err := table.Remove(t.Context(), "goulard3120"); err != nil || change.Wrote {
-		t.Errorf("Remove of nothing: %+v, %v", change, err)
+		t.Errorf("another Remove: %+v, %v", change, err)
 	}
 }
 
-// A table that has the line already is only read.
+// TestSkipsUnchangedTable checks that a table that has the line already is only read.
 func TestSkipsUnchangedTable(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = -l ] || { echo "$@" >>"$dir/writes"; exit 1; }`)
 	put(t, path, "a\n"+ours+"\nno newline")
@@ -136,7 +151,7 @@ func TestSkipsUnchangedTable(t *testing.T) {
 	}
 	wantFile(t, path, "a\n"+ours+"\nno newline")
 	if _, err := os.Stat(filepath.Join(filepath.Dir(path), "writes")); err == nil {
-		t.Error("crontab was asked to write")
+		t.Error("the table was written")
 	}
 }
 
@@ -157,17 +172,22 @@ func TestPreviewWritesNothing(t *testing.T) {
 	}
 }
 
-// crontab adds the newline that is missing at the end of a table.
-func TestNoFinalNewline(t *testing.T) {
+// TestMissingFinalNewline checks that a write and the restoration of a table accept the newline that
+// crontab adds at its end.
+func TestMissingFinalNewline(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, "a\n"+strings.Replace(ours, "30", "1", 1)+"\nb")
-	if _, err := table.Install(t.Context(), job("goulard3120")); err != nil {
-		t.Fatal(err)
-	}
+	install(t, table, job("goulard3120"))
 	wantFile(t, path, "a\n"+ours+"\nb\n")
+
+	table, path = newTable(t, firstWrite(`: >"$table"; exit 1`))
+	put(t, path, "a\nb")
+	_, err := table.Install(t.Context(), job("goulard3120"))
+	wantError(t, err, "the old table was restored")
+	wantFile(t, path, "a\nb\n")
 }
 
-func TestNoCrontab(t *testing.T) {
+func TestReadMissingTable(t *testing.T) {
 	for _, says := range []string{
 		"echo 'no crontab for root' >&2; exit 1",        // Debian, cronie
 		"echo 'crontab: no crontab for me' >&2; exit 1", // BSD, macOS
@@ -182,7 +202,8 @@ func TestNoCrontab(t *testing.T) {
 	}
 }
 
-// A table that cannot be read is not empty. It is not overwritten.
+// TestKeepsUnreadableTable checks that a table that cannot be read does not count as empty and is not
+// written.
 func TestKeepsUnreadableTable(t *testing.T) {
 	for _, tt := range []struct {
 		name, quirk string
@@ -198,7 +219,7 @@ func TestKeepsUnreadableTable(t *testing.T) {
 		{"not allowed on Debian", "echo 'You (me) are not allowed to use this program (crontab)' >&2; exit 1", ErrNotAllowed, "cron.allow"},
 		{"not allowed by PAM", "echo 'You (me) are not allowed to access to (crontab) because of pam configuration.' >&2; exit 1", ErrNotAllowed, "pam"},
 		{"killed", "echo 'no crontab for me' >&2; kill -9 $$", nil, "killed"},
-		{"no end of it", "exec yes", nil, "output exceeds"},
+		{"endless output", "exec yes", nil, "output exceeds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			table, path := newTable(t, `if [ "$1" = -l ]; then `+tt.quirk+"; exit; fi")
@@ -220,16 +241,16 @@ func TestKeepsUnreadableTable(t *testing.T) {
 	}
 }
 
-// Whatever goes wrong while writing, one of the two tables is installed
-// afterwards, and the error says which.
+// TestInstallFailures checks that the old table is installed after each fault of a write, and that the
+// error reports it.
 func TestInstallFailures(t *testing.T) {
 	for _, tt := range []struct{ name, quirk, want string }{
 		{"refused", `[ "$1" = - ] && { echo 'errors in crontab file' >&2; exit 1; }`, "the table is unchanged"},
 		{"not written, exit 0", `[ "$1" = - ] && exit 0`, "the table is unchanged"},
-		{"truncated", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; head -c 20 >"$table"; exit 0; fi`, "the old table was restored"},
-		{"emptied", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; : >"$table"; exit 1; fi`, "the old table was restored"},
-		{"lines lost", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; grep -a agentstateloop >"$table"; exit 0; fi`, "the old table was restored"},
-		{"hangs, having written", `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo x >"$table"; mkfifo "$dir/never"; cat "$dir/never"; fi`, "the old table was restored"},
+		{"truncated", firstWrite(`head -c 20 >"$table"; exit 0`), "the old table was restored"},
+		{"emptied", firstWrite(`: >"$table"; exit 1`), "the old table was restored"},
+		{"lines lost", firstWrite(`grep -a agentstateloop >"$table"; exit 0`), "the old table was restored"},
+		{"hangs, having written", firstWrite(`echo x >"$table"; mkfifo "$dir/never"; cat "$dir/never"`), "the old table was restored"},
 		{"cannot be read afterwards", `if [ "$1" = - ]; then : >"$dir/wrote"; fi
 			if [ "$1" = -l ] && [ -e "$dir/wrote" ] && [ ! -e "$dir/twice" ]; then : >"$dir/twice"; exit 1; fi`, "the old table was restored"},
 	} {
@@ -238,7 +259,7 @@ func TestInstallFailures(t *testing.T) {
 			var path string
 			var change Change
 			var err error
-			withTime(t, func(timeout time.Duration) bool {
+			withTimeout(t, func(timeout time.Duration) bool {
 				var table Table
 				table, path = newTable(t, tt.quirk)
 				if hangs {
@@ -258,15 +279,8 @@ func TestInstallFailures(t *testing.T) {
 	}
 }
 
-func TestRestoreWithoutFinalNewline(t *testing.T) {
-	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; : >"$table"; exit 1; fi`)
-	put(t, path, "a\nb")
-	_, err := table.Install(t.Context(), job("goulard3120"))
-	wantError(t, err, "the old table was restored")
-	wantFile(t, path, "a\nb\n")
-}
-
-// A write that installed the table succeeded, whatever the exit code.
+// TestIgnoresExitCodeAfterWrite checks that a write that installed the table succeeds although crontab
+// failed.
 func TestIgnoresExitCodeAfterWrite(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { "$real" -; exit 1; }`)
 	put(t, path, foreign)
@@ -276,8 +290,8 @@ func TestIgnoresExitCodeAfterWrite(t *testing.T) {
 	wantFile(t, path, foreign+ours+"\n")
 }
 
-// If the restoration fails, too, the error names a backup with the user's lines, and later writes
-// keep that backup.
+// TestRestoreFails checks that, if the restoration fails too, the error names a backup with the user's
+// lines, and that later writes keep that backup.
 func TestRestoreFails(t *testing.T) {
 	table, path := newTable(t, `[ "$1" = - ] && { echo '0 0 * * * mangled' >"$table"; exit 0; }`)
 	put(t, path, foreign)
@@ -287,24 +301,23 @@ func TestRestoreFails(t *testing.T) {
 		j := job("goulard3120")
 		j.Config = fmt.Sprintf("/c%d", i)
 		put(t, path, mustLine(t, j)+"\n0 0 * * * mangled\n")
-		if _, err := table.Remove(t.Context(), "goulard3120"); err != nil {
-			t.Fatal(err)
-		}
+		remove(t, table, "goulard3120")
 	}
 	wantFile(t, change.Backup, foreign)
 }
 
-// A table that another program wrote between our write and our reading is saved.
+// TestBacksUpUnexpectedTable checks that a table that another program writes between our write and our
+// reading is saved.
 func TestBacksUpUnexpectedTable(t *testing.T) {
-	table, path := newTable(t, `if [ "$1" = - ] && [ ! -e "$dir/once" ]; then : >"$dir/once"; echo '1 1 * * * edited' >"$table"; exit 0; fi`)
+	table, path := newTable(t, firstWrite(`echo '1 1 * * * edited' >"$table"; exit 0`))
 	put(t, path, foreign)
 	_, err := table.Install(t.Context(), job("goulard3120"))
 	_, backup, _ := strings.Cut(fmt.Sprint(err), "was saved to ")
 	wantFile(t, strings.TrimSuffix(backup, ")"), "1 1 * * * edited\n")
 }
 
-// While another process holds the lock, the table is neither read nor written, and the wait times
-// out.
+// TestLockTimeout checks that an install times out if another process has the lock, before it reads or
+// writes the table.
 func TestLockTimeout(t *testing.T) {
 	table, path := newTable(t, "")
 	put(t, path, foreign)
@@ -318,13 +331,11 @@ func TestLockTimeout(t *testing.T) {
 	wantError(t, err, "lock crontab", table.Lock)
 	wantFile(t, path, foreign)
 	unlock()
-	if _, err := table.Install(t.Context(), job("goulard3120")); err != nil {
-		t.Error(err)
-	}
+	install(t, table, job("goulard3120"))
 }
 
-// Twenty concurrent agents lose no line of theirs or the user's.
-func TestManyAgents(t *testing.T) {
+// TestConcurrentInstalls checks that the lines of twenty concurrent agents and of the user stay.
+func TestConcurrentInstalls(t *testing.T) {
 	table, path := newTable(t, "")
 	table.Timeout = time.Minute
 	put(t, path, foreign)
@@ -354,13 +365,14 @@ func TestManyAgents(t *testing.T) {
 	}
 }
 
-// A write that failed is the reason, also where the table cannot be read afterwards.
+// TestReportsWriteError checks that the error of a failed write is reported, also if the table cannot be
+// read afterwards.
 func TestReportsWriteError(t *testing.T) {
 	table, path := newTable(t, `if [ "$1" = - ]; then : >"$dir/wrote"; echo 'errors in crontab file' >&2; exit 1; fi
 		if [ "$1" = -l ] && [ -e "$dir/wrote" ]; then mkfifo "$dir/never"; cat "$dir/never"; fi`)
 	put(t, path, foreign)
 	var err error
-	withTime(t, func(timeout time.Duration) bool {
+	withTimeout(t, func(timeout time.Duration) bool {
 		os.Remove(filepath.Join(filepath.Dir(path), "wrote"))
 		table.Timeout = timeout
 		_, err = table.Install(t.Context(), job("goulard3120"))

@@ -20,12 +20,9 @@ func firings(t *testing.T, zone, at, from, to string) string {
 	if err != nil {
 		t.Fatalf("%s: %v", at, err)
 	}
-	begin, err := time.ParseInLocation("2006-01-02 15:04", from, loc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end, err := time.ParseInLocation("2006-01-02 15:04", to, loc)
-	if err != nil {
+	begin, beginErr := time.ParseInLocation("2006-01-02 15:04", from, loc)
+	end, endErr := time.ParseInLocation("2006-01-02 15:04", to, loc)
+	if err := errors.Join(beginErr, endErr); err != nil {
 		t.Fatal(err)
 	}
 	var all []string
@@ -38,8 +35,8 @@ func firings(t *testing.T, zone, at, from, to string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestNextOverClockChanges follows crontab times over days on which the clocks are
-// changed: a fixed time comes once a day, and what follows the clock does what it shows.
+// TestNextOverClockChanges follows crontab times over days on which the clocks are changed: a fixed time
+// comes once a day, and a time with a star whenever the clock shows it.
 func TestNextOverClockChanges(t *testing.T) {
 	for _, c := range []struct{ name, zone, at, from, to, want string }{
 		{"an ordinary day", "Europe/Berlin", "0 8 * * 1-5", "2026-03-06 12:00", "2026-03-10 12:00", "9 08:00+01:00, 10 08:00+01:00"},
@@ -48,9 +45,9 @@ func TestNextOverClockChanges(t *testing.T) {
 		{"several skipped come once", "Europe/Berlin", "0,20,40 2 * * *", "2026-03-28 12:00", "2026-03-29 12:00", "29 03:00+02:00"},
 		{"just before the skipped hour", "Europe/Berlin", "59 1 * * *", "2026-03-28 12:00", "2026-03-29 12:00", "29 01:59+01:00"},
 		{"skipped, and at the change", "Europe/Berlin", "30 2,3 * * *", "2026-03-28 12:00", "2026-03-29 12:00", "29 03:00+02:00, 29 03:30+02:00"},
-		{"follows the clock over what is skipped", "Europe/Berlin", "*/30 1-3 * * *", "2026-03-28 12:00", "2026-03-29 12:00", "29 01:00+01:00, 29 01:30+01:00, 29 03:00+02:00, 29 03:30+02:00"},
-		{"hourly over what is skipped", "Europe/Berlin", "30 * * * *", "2026-03-29 01:00", "2026-03-29 05:00", "29 01:30+01:00, 29 03:30+02:00, 29 04:30+02:00"},
-		{"follows the clock, and all is skipped", "Europe/Berlin", "*/20 2 * * *", "2026-03-29 00:00", "2026-03-30 02:30", "30 02:00+02:00, 30 02:20+02:00"},
+		{"follows the clock over the skipped hour", "Europe/Berlin", "*/30 1-3 * * *", "2026-03-28 12:00", "2026-03-29 12:00", "29 01:00+01:00, 29 01:30+01:00, 29 03:00+02:00, 29 03:30+02:00"},
+		{"hourly over the skipped hour", "Europe/Berlin", "30 * * * *", "2026-03-29 01:00", "2026-03-29 05:00", "29 01:30+01:00, 29 03:30+02:00, 29 04:30+02:00"},
+		{"follows the clock, all skipped", "Europe/Berlin", "*/20 2 * * *", "2026-03-29 00:00", "2026-03-30 02:30", "30 02:00+02:00, 30 02:20+02:00"},
 		{"repeated", "Europe/Berlin", "30 2 * * *", "2026-10-24 00:00", "2026-10-27 00:00", "24 02:30+02:00, 25 02:30+02:00, 26 02:30+01:00"},
 		{"the first minute after the repeated hour", "Europe/Berlin", "0 3 * * *", "2026-10-24 12:00", "2026-10-26 12:00", "25 03:00+01:00, 26 03:00+01:00"},
 		{"hourly while repeated", "Europe/Berlin", "@hourly", "2026-10-25 01:00", "2026-10-25 04:00", "25 02:00+02:00, 25 02:00+01:00, 25 03:00+01:00"},
@@ -79,8 +76,7 @@ func TestNextOverClockChanges(t *testing.T) {
 	}
 }
 
-// TestNextWithinRepeatedHour asks for the next time from each side of the hour that
-// comes twice.
+// TestNextWithinRepeatedHour checks the next time before, in and after the hour that comes twice.
 func TestNextWithinRepeatedHour(t *testing.T) {
 	loc, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -135,7 +131,7 @@ func TestParseTimesErrors(t *testing.T) {
 			t.Errorf("%q: %v, want %q", at, err, want)
 		}
 		if strings.Contains(want, "does not exist") != errors.Is(err, cron.ErrNever) {
-			t.Errorf("%q: %v is ErrNever, or should be", at, err)
+			t.Errorf("%q: %v is ErrNever: %v", at, err, errors.Is(err, cron.ErrNever))
 		}
 	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestConflictingSources checks which of two sources counts where an answer, a delivery or an
-// error has both.
+// TestConflictingSources checks which of two values counts in an answer, a delivery or an error that has
+// both.
 func TestConflictingSources(t *testing.T) {
-	// The server writes its headers behind those of a sender, which may have the same names.
+	// The server writes its headers after those of the sender, which may have the same names.
 	m := &nats.Msg{Data: []byte(`{"halted":true}`), Header: nats.Header{
 		"Nats-Sequence": {"1", "7"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z", "2026-01-02T03:04:06Z"},
 		"Nats-Subject": {whoSubject("mallory"), whoSubject("alice")}, headerAt: {"2026-01-02T03:04:04Z"},
@@ -72,8 +72,8 @@ func TestConflictingSources(t *testing.T) {
 	}
 }
 
-// TestExplicitChoiceWins checks that the operator's choice counts: of the time of a call, and of
-// the room of a stream that has a limit.
+// TestExplicitChoiceWins checks that the operator's choice counts of the timeout of a call, and of the
+// size of a stream.
 func TestExplicitChoiceWins(t *testing.T) {
 	c := &Conn{Timeout: 4 * time.Second}
 	if c.timeout() != 4*time.Second || c.patience() != 2*time.Second {
@@ -95,7 +95,7 @@ func TestExplicitChoiceWins(t *testing.T) {
 	}
 }
 
-// TestPullEnds checks how many messages a pull of ten has, of which two have come.
+// TestPullEnds checks the number of messages of a pull of ten, after two of them have come.
 func TestPullEnds(t *testing.T) {
 	f := &flight{link: &link{}}
 	for _, tt := range []struct {
@@ -115,7 +115,7 @@ func TestPullEnds(t *testing.T) {
 	}
 }
 
-// TestErrorPrecedence checks the error of a call that has two.
+// TestErrorPrecedence checks the error of a call with two errors.
 func TestErrorPrecedence(t *testing.T) {
 	lostLink, gaveUp := errors.New("the link"), errors.New("the caller gave up")
 	ctx, giveUp := context.WithCancelCause(t.Context())
@@ -131,22 +131,22 @@ func TestErrorPrecedence(t *testing.T) {
 	f.ctx, f.cancel = context.WithCancelCause(t.Context())
 	f.cancel(nil)
 	if err := f.cause(f.ctx.Err()); err != lostLink {
-		t.Errorf("of a flight whose link broke: %v", err)
+		t.Errorf("of a call whose link broke: %v", err)
 	}
 	f.ctx, f.cancel = context.WithCancelCause(t.Context())
 	right := &Error{Denied: true, Err: errors.New("a right")}
 	f.cancel(right)
 	if err := f.cause(f.ctx.Err()); err != error(right) {
-		t.Errorf("of a flight that lacks a right: %v", err)
+		t.Errorf("of a call without a right: %v", err)
 	}
 	f.answers <- &nats.Msg{Subject: "x"}
 	if m, err := f.message(); err != nil || m.Subject != "x" {
-		t.Errorf("a message that is there when the flight ends: %v", err)
+		t.Errorf("a message that came before the end of the call: %v", err)
 	}
 }
 
-// TestRingsDoNotHideHalt checks that calls of the doorbell do not hide a HALT, and that one
-// that was heard before counts until another is.
+// TestRingsDoNotHideHalt checks that calls of the doorbell do not hide a HALT, and that a HALT counts
+// until another one comes.
 func TestRingsDoNotHideHalt(t *testing.T) {
 	b := &bell{rings: make(chan *nats.Msg, 2*queued), halt: make(chan *nats.Msg, 1)}
 	for _, m := range ringMessages(2*queued, "bob") {
@@ -162,16 +162,12 @@ func TestRingsDoNotHideHalt(t *testing.T) {
 
 // TestFailedServerIsTriedLast checks the order of servers.
 func TestFailedServerIsTriedLast(t *testing.T) {
-	seed, _, err := NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
 	first := map[string]bool{}
 	for range 50 {
 		var tried []string
 		c := &Conn{
 			URL: "nats://127.0.0.1:1,127.0.0.1:2,127.0.0.1:3", failedServer: "127.0.0.1:2",
-			Seed: func(context.Context) (string, error) { return seed, nil },
+			Seed: newSeed(t),
 			Dial: func(_ context.Context, _, address string) (net.Conn, error) {
 				tried = append(tried, address)
 				return nil, errors.New("away")

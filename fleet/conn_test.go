@@ -14,7 +14,23 @@ import (
 	"time"
 )
 
-// TestParseServers checks which addresses of servers are taken.
+// newKey returns a new key of a user.
+func newKey(t *testing.T) (seed, public string) {
+	t.Helper()
+	seed, public, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seed, public
+}
+
+// newSeed returns the Conn.Seed of a new key.
+func newSeed(t *testing.T) func(context.Context) (string, error) {
+	seed, _ := newKey(t)
+	return func(context.Context) (string, error) { return seed, nil }
+}
+
+// TestParseServers checks which addresses of servers are accepted.
 func TestParseServers(t *testing.T) {
 	for urls, want := range map[string]string{
 		"tls://n1.example.com":                         "tls://n1.example.com:4222",
@@ -41,13 +57,9 @@ func TestParseServers(t *testing.T) {
 	}
 }
 
-// TestBrokenServers checks the errors of servers that are away, silent, or not of
-// NATS: each names the server, and none outlives the timeout.
+// TestBrokenServers checks the errors of servers that are away, silent, or not of NATS: each names the
+// server, and comes within the timeout.
 func TestBrokenServers(t *testing.T) {
-	seed, _, err := NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
 	closed := startListener(t, func(net.Conn) {})
 	closed.Close()
 	silent := startListener(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
@@ -55,7 +67,7 @@ func TestBrokenServers(t *testing.T) {
 	noise := startListener(t, func(c net.Conn) { _, _ = io.WriteString(c, "INFO {\"nonce\":}\r\n"); c.Close() })
 	for name, tt := range map[string]struct {
 		servers []net.Listener
-		says    string
+		want    string
 	}{
 		"away":      {[]net.Listener{closed}, "connection refused"},
 		"silent":    {[]net.Listener{silent}, "no answer"},
@@ -67,13 +79,10 @@ func TestBrokenServers(t *testing.T) {
 		for _, s := range tt.servers {
 			urls = append(urls, "nats://"+s.Addr().String())
 		}
-		c := &Conn{
-			URL: strings.Join(urls, ","), Handle: "goulard", Timeout: 300 * time.Millisecond,
-			Seed: func(context.Context) (string, error) { return seed, nil },
-		}
+		c := &Conn{URL: strings.Join(urls, ","), Handle: "goulard", Timeout: 300 * time.Millisecond, Seed: newSeed(t)}
 		_, err := c.Take(t.Context(), "", time.Now(), 1, 1<<20)
 		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Denied || !strings.Contains(err.Error(), tt.says) {
+		if !ok || e.Denied || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, s := range tt.servers {
@@ -104,8 +113,8 @@ func startListener(t *testing.T, serve func(net.Conn)) net.Listener {
 	return l
 }
 
-// TestUnreadableKeys checks that a seed that is missing or wrong is a matter of the
-// key, unless the caller gave up.
+// TestUnreadableKeys checks that a missing or wrong seed is an error of the key, unless the caller gave
+// up.
 func TestUnreadableKeys(t *testing.T) {
 	for name, seed := range map[string]func(context.Context) (string, error){
 		"none":    nil,
@@ -125,21 +134,21 @@ func TestUnreadableKeys(t *testing.T) {
 	}
 }
 
-// TestRetriesUnverifiedChain checks that TLS is asked once more for a chain that its
-// first configuration did not verify, and no third time.
+// TestRetriesUnverifiedChain checks that a second TLS configuration is tried for a chain that the first
+// one did not verify, and no third one.
 func TestRetriesUnverifiedChain(t *testing.T) {
 	web := httptest.NewTLSServer(nil)
 	defer web.Close()
-	believed := x509.NewCertPool()
-	believed.AddCert(web.Certificate())
+	trusted := x509.NewCertPool()
+	trusted.AddCert(web.Certificate())
 	for name, tt := range map[string]struct {
 		pools    []*x509.CertPool
 		configs  int32
 		verified bool
 	}{
-		"at once":       {[]*x509.CertPool{believed}, 1, true},
-		"at the second": {[]*x509.CertPool{x509.NewCertPool(), believed}, 2, true},
-		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), believed}, 2, false},
+		"at once":       {[]*x509.CertPool{trusted}, 1, true},
+		"at the second": {[]*x509.CertPool{x509.NewCertPool(), trusted}, 2, true},
+		"never":         {[]*x509.CertPool{x509.NewCertPool(), x509.NewCertPool(), trusted}, 2, false},
 	} {
 		var configs, connected atomic.Int32
 		verified := make([]chan bool, len(tt.pools)) // by connection
@@ -152,12 +161,8 @@ func TestRetriesUnverifiedChain(t *testing.T) {
 			_, _ = io.WriteString(c, `INFO {"tls_required":true,"nonce":"a","max_payload":1024}`+"\r\n")
 			verified[n] <- tls.Server(c, web.TLS).Handshake() == nil
 		})
-		seed, _, err := NewKey()
-		if err != nil {
-			t.Fatal(err)
-		}
 		conn := Conn{
-			URL: "tls://" + server.Addr().String(), Seed: func(context.Context) (string, error) { return seed, nil }, Timeout: 10 * time.Second,
+			URL: "tls://" + server.Addr().String(), Seed: newSeed(t), Timeout: 10 * time.Second,
 			TLS: func(host string) (*tls.Config, error) {
 				return &tls.Config{ServerName: host, RootCAs: tt.pools[configs.Add(1)-1], MaxVersion: tls.VersionTLS12}, nil
 			},

@@ -13,19 +13,19 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// creating asks a server as its administrator.
-type creating struct {
+// administrator makes requests to a server as its administrator.
+type administrator struct {
 	t   *testing.T
 	ask fleet.Ask
 }
 
-func newCreating(t *testing.T) creating {
+func newAdministrator(t *testing.T) administrator {
 	e := fleettest.Start(t, "alice", "bob")
-	return creating{t, fleettest.Asker(e.Conn(""))}
+	return administrator{t, fleettest.Asker(e.Conn(""))}
 }
 
 // api makes a request that must succeed, and returns its answer.
-func (c creating) api(subject string, request any) map[string]any {
+func (c administrator) api(subject string, request any) map[string]any {
 	c.t.Helper()
 	var body []byte
 	if request != nil {
@@ -46,68 +46,68 @@ func (c creating) api(subject string, request any) map[string]any {
 }
 
 // config returns the configuration of a stream or a consumer.
-func (c creating) config(subject string) map[string]any {
+func (c administrator) config(subject string) map[string]any {
 	c.t.Helper()
 	return c.api(subject, nil)["config"].(map[string]any)
 }
 
-// create returns what Create did, by asset.
-func (c creating) create(check bool) map[string]fleet.Change {
+// create returns the changes by Create, by asset.
+func (c administrator) create(check bool) map[string]fleet.Change {
 	c.t.Helper()
 	changes, err := fleet.Create(c.t.Context(), c.ask, fleet.Wanted{Handles: []string{"bob", "alice", "bob"}, Servers: 1, Check: check})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	did := map[string]fleet.Change{}
+	byAsset := map[string]fleet.Change{}
 	for _, change := range changes {
-		did[change.Asset] = change
+		byAsset[change.Asset] = change
 	}
-	if len(did) != len(changes) || len(did) != 7 {
-		c.t.Errorf("it did %+v", changes)
+	if len(byAsset) != len(changes) || len(byAsset) != 7 {
+		c.t.Errorf("the changes are %+v", changes)
 	}
-	return did
+	return byAsset
 }
 
-// all checks that the same was done with all assets.
-func (c creating) all(did map[string]fleet.Change, want string) {
+// wantAll runs Create and checks that it does the same with all assets.
+func (c administrator) wantAll(check bool, want string) {
 	c.t.Helper()
-	for asset, change := range did {
+	for asset, change := range c.create(check) {
 		if change.Did != want || len(change.What) > 0 || change.Hint != "" {
 			c.t.Errorf("%s: %+v, want %s", asset, change, want)
 		}
 	}
 }
 
-// TestCreate checks that a server that has nothing gets everything, that a check changes
-// nothing, and that all is the same the second time.
-func TestCreate(t *testing.T) {
+// TestCreateMissingAssets checks that Create makes the missing assets, unless it only checks, and that a
+// second run changes none.
+func TestCreateMissingAssets(t *testing.T) {
 	t.Parallel()
-	c := newCreating(t)
-	c.all(c.create(false), fleet.Same)
+	c := newAdministrator(t)
+	c.wantAll(false, fleet.Same)
 	for _, a := range fleet.Assets(1) {
 		c.api("STREAM.DELETE."+a.Stream.Name, nil)
 	}
-	c.all(c.create(true), fleet.Made)
+	c.wantAll(true, fleet.Made)
 	if names := c.api("STREAM.NAMES", nil)["streams"]; names != nil {
 		t.Errorf("a check has made %v", names)
 	}
-	c.all(c.create(false), fleet.Made)
-	c.all(c.create(false), fleet.Same)
+	c.wantAll(false, fleet.Made)
+	c.wantAll(false, fleet.Same)
 	c.api("CONSUMER.DELETE.ASL_BOX.bob", nil)
 	for _, check := range []bool{true, false} {
-		did := c.create(check)
-		if did["ASL_BOX bob"].Did != fleet.Made || did["ASL_BOX alice"].Did != fleet.Same {
-			t.Errorf("after a mailbox was deleted: %+v", did)
+		changes := c.create(check)
+		if changes["ASL_BOX bob"].Did != fleet.Made || changes["ASL_BOX alice"].Did != fleet.Same {
+			t.Errorf("after a mailbox was deleted: %+v", changes)
 		}
 	}
-	c.all(c.create(false), fleet.Same)
+	c.wantAll(false, fleet.Same)
 }
 
-// TestCreateMendsSettings checks that settings which were changed are mended and named, and that what
-// an administrator may choose stays.
+// TestCreateMendsSettings checks that changed settings are mended and named, and that the settings stay
+// that an administrator may choose.
 func TestCreateMendsSettings(t *testing.T) {
 	t.Parallel()
-	c := newCreating(t)
+	c := newAdministrator(t)
 	for stream, changed := range map[string]map[string]any{
 		"ASL_BOX":     {"max_msgs_per_subject": 10, "discard_new_per_subject": false, "max_msg_size": 1000, "duplicate_window": 120e9, "description": "ours", "max_bytes": 5 << 20},
 		"ASL_BLOB":    {"max_age": 3600e9},
@@ -123,7 +123,7 @@ func TestCreateMendsSettings(t *testing.T) {
 	consumer["ack_wait"], consumer["max_ack_pending"] = 5e9, 10
 	c.api("CONSUMER.DURABLE.CREATE.ASL_BOX.bob", map[string]any{"stream_name": "ASL_BOX", "config": consumer, "action": "update"})
 	for _, check := range []bool{true, false} {
-		did := c.create(check)
+		changes := c.create(check)
 		for asset, want := range map[string]string{
 			"ASL_BOX":       "discard_new_per_subject not set instead of true; duplicate_window 2m0s instead of 1h0m0s; max_msg_size 1000 instead of 71680; max_msgs_per_subject 10 instead of 100",
 			"ASL_BLOB":      "max_age 1h0m0s instead of 168h0m0s",
@@ -133,24 +133,25 @@ func TestCreateMendsSettings(t *testing.T) {
 			"ASL_BOX bob":   "ack_wait 5s instead of 1m0s; max_ack_pending 10 instead of -1",
 			"ASL_BOX alice": "",
 		} {
-			got := strings.Join(did[asset].What, "; ")
-			if got != want || did[asset].Hint != "" || (did[asset].Did == fleet.Mended) != (want != "") {
-				t.Errorf("%s: %s: %s %s\nwant %s", asset, did[asset].Did, got, did[asset].Hint, want)
+			change := changes[asset]
+			got := strings.Join(change.What, "; ")
+			if got != want || change.Hint != "" || (change.Did == fleet.Mended) != (want != "") {
+				t.Errorf("%s: %s: %s %s\nwant %s", asset, change.Did, got, change.Hint, want)
 			}
 		}
 	}
-	c.all(c.create(false), fleet.Same)
+	c.wantAll(false, fleet.Same)
 	box := c.config("STREAM.INFO.ASL_BOX")
 	if box["description"] != "ours" || box["max_bytes"] != float64(5<<20) {
-		t.Errorf("what the administrator chose is %v, %v", box["description"], box["max_bytes"])
+		t.Errorf("the administrator's choices are now %v, %v", box["description"], box["max_bytes"])
 	}
 }
 
-// TestCreateLeavesSettings checks that nothing is changed that would delete messages, or that the
-// server cannot change, and what the administrator is told.
+// TestCreateLeavesSettings checks that settings are reported, with a hint, that the server cannot change
+// or whose change would delete messages.
 func TestCreateLeavesSettings(t *testing.T) {
 	t.Parallel()
-	c := newCreating(t)
+	c := newAdministrator(t)
 	who := c.config("STREAM.INFO.KV_asl-who")
 	who["max_msgs_per_subject"], who["max_bytes"] = 5, -1
 	c.api("STREAM.UPDATE.KV_asl-who", who)
@@ -166,19 +167,19 @@ func TestCreateLeavesSettings(t *testing.T) {
 	bob.Push = "asl.pushed"
 	c.api("CONSUMER.DURABLE.CREATE.ASL_BOX.bob", map[string]any{"stream_name": "ASL_BOX", "config": bob, "action": "create"})
 	for range 2 { // the second run finds the same differences
-		did := c.create(false)
+		changes := c.create(false)
 		for asset, want := range map[string][2]string{
 			"KV_asl-who":  {"max_msgs_per_subject 5 instead of 1: the new limit could delete messages", "nats stream edit KV_asl-who --max-msgs-per-subject=1"},
 			"ASL_BLOB":    {`storage "memory" instead of "file": cannot be changed`, "nats stream backup ASL_BLOB FOLDER), delete it (nats stream rm ASL_BLOB), and run fleet create again"},
 			"ASL_BOX bob": {`deliver_subject "asl.pushed" instead of ""`, "delete the consumer (nats consumer rm ASL_BOX bob)"},
 		} {
-			got := did[asset]
+			got := changes[asset]
 			if got.Did != fleet.Differs || !strings.Contains(strings.Join(got.What, "; "), want[0]) || !strings.Contains(got.Hint, want[1]) {
 				t.Errorf("%s: %+v", asset, got)
 			}
 		}
-		if did["ASL_BOX"].Did != fleet.Same || did["ASL_BOX alice"].Did != fleet.Same {
-			t.Errorf("it did %+v", did)
+		if changes["ASL_BOX"].Did != fleet.Same || changes["ASL_BOX alice"].Did != fleet.Same {
+			t.Errorf("the changes are %+v", changes)
 		}
 	}
 	if messages := c.api("STREAM.INFO.KV_asl-who", nil)["state"].(map[string]any)["messages"]; messages != 3.0 {
@@ -189,8 +190,8 @@ func TestCreateLeavesSettings(t *testing.T) {
 	}
 }
 
-// TestCreateErrors checks that a server which refuses or is none is told in words, with
-// what was done before.
+// TestCreateErrors checks the errors of a server that refuses a request or is not a NATS server, and
+// that the changes before the error are returned.
 func TestCreateErrors(t *testing.T) {
 	created := []byte(`{"config":{}}`)
 	for want, ask := range map[string]fleet.Ask{
@@ -206,7 +207,7 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-// refusing is a server that has nothing, and refuses one call.
+// refusing is an empty server that refuses one call.
 func refusing(call string, answer []byte) fleet.Ask {
 	return func(_ context.Context, subject string, _ []byte) ([]byte, error) {
 		number := 0

@@ -39,10 +39,7 @@ func domainOf(text string) string { return strings.Join(strings.Fields(text)[:2]
 // TestDomainsOfSignatures signs one text of each kind with the same key, handle, time and body, and
 // checks that each signature is valid only for its own text.
 func TestDomainsOfSignatures(t *testing.T) {
-	seed, public, err := NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed, public := newKey(t)
 	pair, err := keyPair(seed)
 	if err != nil {
 		t.Fatal(err)
@@ -63,14 +60,14 @@ func TestDomainsOfSignatures(t *testing.T) {
 	}
 	all := []struct {
 		domain  string
-		sign    func() // what it returns does not count: no server takes what was signed
+		sign    func() // its result does not count: no server accepts the text
 		accepts func(sig string) bool
 	}{
 		{"asl1 box", func() { _, _ = c.Post(ctx, "alice", "id", at, body, true) }, func(sig string) bool {
 			return Item{To: "alice", From: "alice", ID: "id", At: at, Body: body, at: signed, signature: sig}.SignedBy(public)
 		}},
 		{"asl1 halt", func() { _, _ = c.halt(ctx, halted, at, 7) }, func(sig string) bool {
-			late := Halt{body: string(body), signature: sig, after: 7, sequence: 9} // another HALT was set in between
+			late := Halt{body: string(body), signature: sig, after: 7, sequence: 9} // after another HALT
 			if late.SignedBy(public) {
 				t.Error("a HALT that came again after another one is accepted")
 			}
@@ -91,7 +88,7 @@ func TestDomainsOfSignatures(t *testing.T) {
 		key.texts = nil
 		signer.sign()
 		if len(key.texts) == 0 || domainOf(key.texts[0]) != signer.domain {
-			t.Errorf("%s: what was signed is %q", signer.domain, key.texts)
+			t.Errorf("%s: the signed texts are %q", signer.domain, key.texts)
 			continue
 		}
 		sig, err := signatureOf(pair, key.texts[0], nil)
@@ -142,14 +139,14 @@ func TestSignersAreKnown(t *testing.T) {
 					}
 				case *ast.CallExpr:
 					if line := signedLine(n); line != nil && !isLine(line) {
-						t.Errorf("%s: what it signs begins with %T, which is not one of the lines in sign.go", name, line)
+						t.Errorf("%s: the signed text begins with %T, which is not one of the lines in sign.go", name, line)
 					}
 				}
 			}
 		}
 	}
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, domains) {
-		t.Errorf("what is signed begins with %q, want %q", got, domains)
+		t.Errorf("the signed texts begin with %q, want %q", got, domains)
 	}
 }
 

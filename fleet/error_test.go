@@ -12,8 +12,7 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestNoResponders checks the error of a request that no part of the server serves, which
-// says what may be missing.
+// TestNoResponders checks that the error of a request without a responder suggests fleet create.
 func TestNoResponders(t *testing.T) {
 	t.Parallel()
 	conn := fleettest.Start(t, "alice").Conn("")
@@ -23,8 +22,8 @@ func TestNoResponders(t *testing.T) {
 	}
 }
 
-// TestServerWithoutKeys checks what is said of a server that greets without asking for a
-// key, as one does that runs without its configuration.
+// TestServerWithoutKeys checks the error of a server that does not ask for a key, because it runs
+// without its configuration.
 func TestServerWithoutKeys(t *testing.T) {
 	key := fleettest.NewKey(t)
 	conn := &fleet.Conn{

@@ -31,7 +31,9 @@ func TestLimits(t *testing.T) {
 			return within(MailboxStream, 66<<10+n) && within(BlobStream, 256<<10+n)
 		}},
 		{Const: "maxReplicas", Max: 3, Within: func(_ *testing.T, n int64) bool { return Replicas(int(n)) == int(n) }},
-		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { return chunks(n) == 1 && chunks(n+256<<10) == 2 }},
+		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool {
+			return chunks(0) == 1 && chunks(n) == 1 && chunks(n+256<<10) == 2
+		}},
 		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool { // published by another agent
 			header := nats.Header{"Nats-Sequence": {"1"}, "Nats-Time-Stamp": {"2026-01-02T03:04:05Z"}}
 			_, _, err := new(Blob).chunk(&flight{link: &link{}}, answer{Msg: &nats.Msg{Header: header, Data: []byte(x(n))}}, 1)
@@ -80,7 +82,7 @@ func ringMessages(n int64, from string) (rings []*nats.Msg) {
 	return rings
 }
 
-// collectAll returns what is read at once of so many messages.
+// collectAll returns the result of one read of so many messages.
 func collectAll(messages []*nats.Msg) Heard {
 	b := &bell{rings: make(chan *nats.Msg, len(messages))}
 	for _, m := range messages[1:] {
@@ -89,8 +91,7 @@ func collectAll(messages []*nats.Msg) Heard {
 	return new(Conn).collect(b, messages[0])
 }
 
-// TestRingsAreNotLost checks that calls of the doorbell that are too many to be read at once
-// are not lost.
+// TestRingsAreNotLost checks that the calls of the doorbell stay that are too many for one read.
 func TestRingsAreNotLost(t *testing.T) {
 	b := &bell{rings: make(chan *nats.Msg, queued+1)}
 	for _, m := range ringMessages(queued+1, "bob") {
@@ -102,7 +103,7 @@ func TestRingsAreNotLost(t *testing.T) {
 	}
 }
 
-// concurrentCalls returns how many of n mailboxes are asked for before an answer comes.
+// concurrentCalls returns the number of requests for n mailboxes before an answer comes.
 func concurrentCalls(t *testing.T, n int64) (calls int64) {
 	synctest.Test(t, func(t *testing.T) {
 		began, answer := make(chan bool, n), make(chan bool)
@@ -127,13 +128,14 @@ func concurrentCalls(t *testing.T, n int64) (calls int64) {
 	return calls
 }
 
-// unusedConn returns a connection that is not used.
+// unusedConn returns a connection without a server.
 func unusedConn() (*Conn, *link) {
 	l := &link{nc: new(nats.Conn)}
 	return &Conn{link: l}, l
 }
 
-// tryTimes returns when a call is tried that a server answers with an error that passes.
+// tryTimes returns the times of the tries of a call that a server answers with a temporary error, and
+// the time of its end.
 func tryTimes(t *testing.T) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := unusedConn()
@@ -145,13 +147,13 @@ func tryTimes(t *testing.T) (times []time.Duration) {
 		if !errors.Is(err, errInvalidAnswer) {
 			t.Error(err)
 		}
-		times = append(times, time.Since(began)) // gave up
+		times = append(times, time.Since(began))
 	})
 	return times
 }
 
-// TestRetryPauses checks the pauses of a call that fails in passing, which grow, and when it is
-// given up.
+// TestRetryPauses checks that the pauses grow between the tries of a call with a temporary error, and
+// the time of its end.
 func TestRetryPauses(t *testing.T) {
 	times := tryTimes(t)
 	if last := times[len(times)-1]; last != 30*time.Second {

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestParseDelivery checks what is read of the subject of an acknowledgement.
+// TestParseDelivery checks the number and the time in the subject of an acknowledgement.
 func TestParseDelivery(t *testing.T) {
 	at := time.Unix(1, 500).UTC()
 	for reply, want := range map[string]uint64{
@@ -49,15 +49,6 @@ func TestParseHalt(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %s, want %s", value, got, want)
-		}
-	}
-}
-
-// TestChunks checks into how many pieces a file is cut.
-func TestChunks(t *testing.T) {
-	for size, want := range map[int64]int{0: 1, 1: 1, chunkSize: 1, chunkSize + 1: 2, 16 << 20: 64} {
-		if got := chunks(size); got != want {
-			t.Errorf("%d bytes: %d chunks, want %d", size, got, want)
 		}
 	}
 }

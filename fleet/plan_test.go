@@ -18,9 +18,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestPlan checks the plans for one, two and three servers, on this machine and on others, and that
-// nats-server accepts each configuration with its placeholders filled in.
-func TestPlan(t *testing.T) {
+// TestPlanConfig checks the plans for one, two and three servers, on this machine and on others, and
+// that nats-server accepts each configuration with its placeholders filled in.
+func TestPlanConfig(t *testing.T) {
 	t.Parallel()
 	program := fleettest.Program(t)
 	alice, bob, admin := fleettest.NewKey(t).Public, fleettest.NewKey(t).Public, fleettest.NewKey(t).Public
@@ -76,7 +76,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// checkConfig checks that nats-server takes a configuration.
+// checkConfig checks that nats-server accepts a configuration.
 func checkConfig(t *testing.T, program, text string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -142,8 +142,8 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
-// TestRightsHaveNoWildcards checks that each right names the handle where it is not for
-// what everybody may use, and nothing that manages streams.
+// TestRightsHaveNoWildcards checks that each right names the handle, except for the shared subjects, and
+// that no right manages streams.
 func TestRightsHaveNoWildcards(t *testing.T) {
 	r := fleet.Rights("alice")
 	everybody := regexp.MustCompile(`^(cmd\.agent\.\*\.wakeup|\$KV\.asl-mesh\.halt|\$JS\.API\.DIRECT\.GET\.KV_asl-(who|mesh)(\.>)?)$`)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestProbes checks that each right to publish is tried with a subject that it covers, except for
+// TestProbesOfRights checks that each right to publish is tried with a subject that it covers, except for
 // the right to announce turns, and that no right covers the subjects that must be refused.
-func TestProbes(t *testing.T) {
+func TestProbesOfRights(t *testing.T) {
 	rights := Rights("goulard3120").Publish
 	all := probes("goulard3120", probe{right: haltSubject, subject: haltSubject, body: []byte(`{"halted":false}`)})
 	for _, right := range rights {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTemporaryRefusals checks which refusals of a message are temporary, and that none of these
-// has a code that ends the retries of an outbox.
+// TestTemporaryRefusals checks which refusals of a message are temporary. Their code must not end the
+// retries of an outbox.
 func TestTemporaryRefusals(t *testing.T) {
 	for _, test := range []struct {
 		code, number int

@@ -11,9 +11,9 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// TestRows checks how many rows of the registry are read at most, and that a row that has
-// not changed is stored again, in the place of the one before.
-func TestRows(t *testing.T) {
+// TestRowsOfRegistry checks the number of rows that are read at most, and that an unchanged row is
+// stored again and replaces the one before.
+func TestRowsOfRegistry(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice")
 	c, now := e.Conn("alice"), time.Now()
@@ -42,9 +42,9 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestAFileThatIsGone checks that a server is asked for it three times, with pauses: the one
-// that answered may lag behind the others.
-func TestAFileThatIsGone(t *testing.T) {
+// TestMissingBlobIsRetried checks that a missing file is requested three times, with pauses: the first
+// server may lag behind the others.
+func TestMissingBlobIsRetried(t *testing.T) {
 	t.Parallel()
 	c := fleettest.Start(t, "alice").Conn("alice")
 	began := time.Now()

@@ -5,16 +5,10 @@ import (
 	"testing"
 )
 
-// TestSignatures checks that a signature is valid only for its own text, key and kind.
-func TestSignatures(t *testing.T) {
-	seed, public, err := NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, other, err := NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+// TestInvalidSignatures checks that a signature is valid only for its own text, key and kind.
+func TestInvalidSignatures(t *testing.T) {
+	seed, public := newKey(t)
+	_, other := newKey(t)
 	pair, err := keyPair(" " + seed + "\n")
 	if err != nil {
 		t.Fatal(err)
@@ -52,10 +46,7 @@ func TestSignatures(t *testing.T) {
 // TestUserKeys checks which texts are accepted as the key of a user, and that no error quotes a
 // seed.
 func TestUserKeys(t *testing.T) {
-	seed, public, err := NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
+	seed, public := newKey(t)
 	if got, err := PublicKey(seed); err != nil || got != public || !ValidPublicKey(public) {
 		t.Errorf("%s, %v, want %s", got, err, public)
 	}

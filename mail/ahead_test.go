@@ -41,14 +41,14 @@ func flights(conversation string) (all [][]string) {
 	return all
 }
 
-// TestRoundTrips counts the flights of a poll after TCP and TLS: one without new mail, and two with
-// new mail. The poll does not wait for the responses to the mark and to LOGOUT.
-func TestRoundTrips(t *testing.T) {
+// TestRoundTripsOfAPoll counts the flights of a poll after TCP and TLS: one without new mail, and
+// two with new mail. The poll does not wait for the responses to the mark and to LOGOUT.
+func TestRoundTripsOfAPoll(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120 known"), true)
 	b := mailboxOf(h)
-	cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+	cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
 	poll := func() (got mail.Scan, sent [][]string) {
 		before := len(tr.String())
 		b.Ahead = cur
@@ -56,7 +56,7 @@ func TestRoundTrips(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err = s.Scan(t.Context(), cur, filter, 10, shelf{}.keep); err != nil {
+		if got, err = s.Scan(t.Context(), cur, filter, 10, discard); err != nil {
 			t.Fatal(err)
 		}
 		sent = flights(tr.String()[before:])
@@ -106,19 +106,17 @@ func TestMarkSeenDoesNotWait(t *testing.T) {
 	s.Close()
 	close(closed)
 	<-stored
-	wantUIDs(t, "unseen", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), nil)
+	wantUIDs(t, "unseen", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)), nil)
 }
 
-// TestMarksArrive is the same with a real server, many times.
-func TestMarksArrive(t *testing.T) {
-	d := mailtest.StartDovecot(t)
-	m := mail.Mailbox{Server: mail.Server{Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password), CAFile: d.CAFile}}
+// TestMarksArriveAtDovecot checks the same with a real server, many times.
+func TestMarksArriveAtDovecot(t *testing.T) {
+	h := dovecotHost(t, mailtest.StartDovecot(t))
+	m := mailboxOf(h)
 	for range 20 {
-		if err := d.Append([]byte(letter("@goulard3120 one")), false); err != nil {
-			t.Fatal(err)
-		}
+		h.append(letter("@goulard3120 one"), false)
 	}
-	for _, uid := range uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)) {
+	for _, uid := range uids(mustScan(t, m, state.Cursor{}, 30, discard)) {
 		s, err := m.Open(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -128,7 +126,7 @@ func TestMarksArrive(t *testing.T) {
 	}
 	var left []uint32
 	for range 100 { // the last mark may still be in transit
-		if left = uids(mustScan(t, m, state.Cursor{}, 30, shelf{}.keep)); len(left) == 0 {
+		if left = uids(mustScan(t, m, state.Cursor{}, 30, discard)); len(left) == 0 {
 			return
 		}
 		time.Sleep(50 * time.Millisecond) // Dovecot does not announce a completed STORE
@@ -136,9 +134,8 @@ func TestMarksArrive(t *testing.T) {
 	t.Errorf("not marked: %v", left)
 }
 
-// TestBrokenHeaderAhead checks that a header that the server refuses, or that breaks
-// the connection, does no more harm ahead than otherwise: the mail comes, and what is owed
-// does not wait for it.
+// TestBrokenHeaderAhead checks that a prefetched header that the server refuses, or that breaks the
+// connection, does not lose the mail.
 func TestBrokenHeaderAhead(t *testing.T) {
 	for name, breaks := range map[string]func(net.Conn) error{
 		"refused":          func(net.Conn) error { return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no"} },
@@ -152,12 +149,12 @@ func TestBrokenHeaderAhead(t *testing.T) {
 			return nil
 		}})
 		b := mailboxOf(h)
-		cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
-		if _, err := scan(t, b, cur, 10, shelf{}.keep); (err == nil) != (name == "refused") {
+		cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
+		if _, err := scan(t, b, cur, 10, discard); (err == nil) != (name == "refused") {
 			t.Errorf("%s, nothing new: %v", name, err)
 		}
 		uid := h.append(letter("@goulard3120 one"), false)
-		got, err := scan(t, b, cur, 10, shelf{}.keep)
+		got, err := scan(t, b, cur, 10, discard)
 		if len(got.Messages) != 0 || fetches == 0 {
 			t.Errorf("%s: %v, %v", name, uids(got), err)
 		}
@@ -166,14 +163,14 @@ func TestBrokenHeaderAhead(t *testing.T) {
 		}
 		broken = false
 		b.Now = func() time.Time { return noon.Add(time.Hour) }
-		got = mustScan(t, b, got.Cursor, 10, shelf{}.keep)
+		got = mustScan(t, b, got.Cursor, 10, discard)
 		wantUIDs(t, name, uids(got), []uint32{uid})
 	}
 }
 
-// TestBrokenMailAheadDelaysNoOther has a mail whose header always breaks the connection, and looks
-// whether other mail comes in all the same: also where the mailbox was renumbered meanwhile, and
-// where so much is new that nothing of it comes ahead.
+// TestBrokenMailAheadDelaysNoOther checks that other mail comes in although the header of one mail
+// always breaks the connection, also in a renumbered mailbox, and among so much new mail that no
+// header is prefetched.
 func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, behind int
@@ -193,7 +190,7 @@ func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 		}})
 		h.append(letter("@goulard3120 known"), true)
 		b := mailboxOf(h)
-		cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+		cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
 		if c.renumbered {
 			h.renumber()
 		}
@@ -201,14 +198,14 @@ func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 		for range c.before {
 			want = append(want, h.append(letter("@goulard3120 before"), false))
 		}
-		broken = h.append(letter("@goulard3120 ill"), false)
+		broken = h.append(letter("@goulard3120 broken"), false)
 		for range c.behind {
 			want = append(want, h.append(letter("@goulard3120 behind"), false))
 		}
 		received := map[uint32]bool{}
 		for n := range 8 {
 			b.Now = func() time.Time { return noon.Add(time.Duration(n) * time.Hour) } // after the pauses
-			got, _ := scan(t, b, cur, 2000, shelf{}.keep)
+			got, _ := scan(t, b, cur, 2000, discard)
 			for _, u := range uids(got) {
 				received[u] = true
 			}
@@ -222,13 +219,13 @@ func TestBrokenMailAheadDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestAsksAheadOnlyInOrder checks that only a cursor in order asks ahead.
-func TestAsksAheadOnlyInOrder(t *testing.T) {
+// TestPrefetchesOnlyInOrder checks that headers are prefetched only with a cursor in order.
+func TestPrefetchesOnlyInOrder(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
 	h.append(letter("@goulard3120 one"), true)
 	b := mailboxOf(h)
-	cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+	cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
 	for name, edit := range map[string]func(*state.Cursor){
 		"owed":           func(c *state.Cursor) { c.Owed = []uint32{1} },
 		"failing":        func(c *state.Cursor) { c.Failures = map[uint32]state.Failure{2: {Tries: 1}} },

@@ -17,9 +17,9 @@ var (
 	signsNeither    = []string{"From", "Date", "Subject", "Message-ID", "Content-Type", "MIME-Version"}
 )
 
-// An answer without the callsign is an order only by an id that somebody has who
-// has a mail of ours. Each mail is signed by the operator's domain, and gets its
-// References afterwards where the provider does not sign them.
+// TestAnswersByID checks that an answer without the callsign is an order only with the id of one of
+// our mails. Each mail is signed by the operator's domain, and gets its References afterwards if the
+// provider does not sign them.
 func TestAnswersByID(t *testing.T) {
 	const thread = "plans for Friday"
 	id := ownID("reply.t1", thread)
@@ -28,7 +28,7 @@ func TestAnswersByID(t *testing.T) {
 	otherKey.Secret = bytes.Repeat([]byte{8}, 32)
 	const gap = "\r\n\r\n"
 
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	for _, c := range []struct {
 		name, subject, id string
 		signs             []string
@@ -78,7 +78,7 @@ func TestAnswersByID(t *testing.T) {
 					raw = ar + "; dkim=pass header.d=example.com header.s=s1; dmarc=pass header.from=example.com\r\n" + raw
 				}
 				h, _ := memoryHost(t, mailtest.Options{})
-				found := gatesOf(t, h, f, []string{raw})
+				found := judgeMails(t, h, f, []string{raw})
 				if got := gateOf(found, raw); got != c.gate {
 					t.Errorf("gate %q (%s), want %q", got, found[raw].Reason, c.gate)
 				}

@@ -20,10 +20,10 @@ func bounceReport(id, action string) string {
 		"--b\nContent-Type: message/rfc822\n\nFrom: %s\nTo: operator@example.com\nMessage-ID: %s\n\nhello\n--b--\n", filter.Own, action, filter.Own, id)
 }
 
-// A report about our mail is read, also among other reports. It is neither kept nor marked. A
-// report about a mail that only resembles ours is counted.
+// storyBounces checks that a scan reads the reports about our mail among other reports, without
+// storing or marking them, and counts a report about a mail that only resembles ours.
 func storyBounces(t *testing.T, h host) {
-	b, mails := mailboxOf(h), shelf{}
+	b, mails := mailboxOf(h), mailsByUID{}
 	l := mustScan(t, b, state.Cursor{}, 10, mails.keep)
 	ours := ownID("reply.t1", "hello")
 	h.append(bounceReport(strings.ToUpper(ours), "failed"), false)
@@ -51,8 +51,8 @@ func storyBounces(t *testing.T, h host) {
 	}
 }
 
-// A flood of forged reports costs ten bodies in a scan, of each the beginning, and what
-// names a mail of ours comes first.
+// TestReportFlood checks that a scan fetches the beginnings of at most ten bodies of many forged
+// reports, first of those that name a mail of ours.
 func TestReportFlood(t *testing.T) {
 	var bodies atomic.Int64
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(_ net.Conn, set imap.NumSet, o *imap.FetchOptions) error {
@@ -65,27 +65,27 @@ func TestReportFlood(t *testing.T) {
 		return nil
 	}})
 	b := mailboxOf(h)
-	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, b, state.Cursor{}, 10, discard)
 	for i := range 150 {
 		h.append(bounceReport(fmt.Sprintf("<%d@example.net>", i), "failed"), false)
 	}
 	ours := ownID("reply.t1", "hello")
 	h.append("In-Reply-To: "+ours+"\n"+bounceReport(ours, "failed"), false)
-	l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, b, l.Cursor, 10, discard)
 	if bodies.Load() != 10 || len(l.Returned) != 1 || len(l.Cursor.Reports) != 90 {
 		t.Errorf("%d bodies, returned %+v, %d wait", bodies.Load(), l.Returned, len(l.Cursor.Reports))
 	}
 	for len(l.Cursor.Reports) > 0 {
-		l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+		l = mustScan(t, b, l.Cursor, 10, discard)
 	}
 	if bodies.Load() != 100 {
 		t.Errorf("%d bodies in all", bodies.Load())
 	}
 }
 
-// A report that breaks the connection is given up after three scans, one that the
-// server refuses at once. The next report is read.
-func TestBrokenReport(t *testing.T) {
+// TestBrokenReportIsSkipped checks that a scan skips a report that the server refuses, and one that
+// breaks the connection of three scans. The next report is read.
+func TestBrokenReportIsSkipped(t *testing.T) {
 	for name, tt := range map[string]struct {
 		fault func(net.Conn) error
 		scans int
@@ -102,17 +102,17 @@ func TestBrokenReport(t *testing.T) {
 				return nil
 			}})
 			b := mailboxOf(h)
-			cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+			cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
 			bad.Store(h.append(bounceReport(ownID("reply.t1", "hello"), "failed"), false))
 			h.append(bounceReport(ownID("reply.t2", "hello"), "failed"), false)
 			for n := range tt.scans {
-				l, err := scan(t, b, cur, 10, shelf{}.keep)
+				l, err := scan(t, b, cur, 10, discard)
 				if err == nil {
 					t.Fatalf("scan %d: no error", n)
 				}
 				cur = l.Cursor
 			}
-			l := mustScan(t, b, cur, 10, shelf{}.keep)
+			l := mustScan(t, b, cur, 10, discard)
 			if len(l.Returned) != 1 || l.Returned[0].Effect != "reply.t2" || len(l.Cursor.Reports) != 0 {
 				t.Errorf("%+v, reports left %v", l.Returned, l.Cursor.Reports)
 			}
@@ -120,31 +120,31 @@ func TestBrokenReport(t *testing.T) {
 	}
 }
 
-// In a large backlog the server is asked for mail of the operator and of mail servers.
+// TestReportInBacklog checks that the search in a large backlog includes mail of mail servers.
 func TestReportInBacklog(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	b := mailboxOf(h)
-	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, b, state.Cursor{}, 10, discard)
 	for range 1100 {
 		h.append("From: news@example.net\nSubject: x\n\nx\n", true)
 	}
 	h.append(bounceReport(ownID("reply.t1", "hello"), "failed"), false)
-	l = mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, b, l.Cursor, 10, discard)
 	if len(l.Returned) != 1 {
 		t.Errorf("%+v", l.Returned)
 	}
 }
 
-// A report is found in a renumbered mailbox, too.
+// storyBounceRenumbered checks that a scan finds a report in a renumbered mailbox.
 func storyBounceRenumbered(t *testing.T, h host) {
 	if h.renumber == nil {
 		t.Skip("the server cannot renumber a mailbox")
 	}
 	b := mailboxOf(h)
-	l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, b, state.Cursor{}, 10, discard)
 	h.renumber()
 	h.append(bounceReport(ownID("reply.t1", "hello"), "failed"), false)
-	if l = mustScan(t, b, l.Cursor, 10, shelf{}.keep); len(l.Returned) != 1 {
+	if l = mustScan(t, b, l.Cursor, 10, discard); len(l.Returned) != 1 {
 		t.Errorf("%+v", l.Returned)
 	}
 }

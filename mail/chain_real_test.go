@@ -242,7 +242,7 @@ func (c *chain) send(t *testing.T, program []string, input []byte) []byte {
 
 // honest is a mail of the operator from a real program.
 type honest struct {
-	name, text string // what the operator has written; "" = a file, or nothing says how to read it
+	name, text string // text is "" for a file alone and for an undeclared charset
 	program    []string
 	input      []byte
 }
@@ -349,9 +349,8 @@ func verified(t *testing.T, raw []byte, record string) string {
 	return ar + fmt.Sprintf("; dkim=pass header.d=example.com header.s=chain header.b=%q; dmarc=pass header.from=example.com\r\n", b[:8]) + string(raw)
 }
 
-// TestRealChain sends forty honest mails of real programs through a real chain. Each one comes in
-// with its own words, or the operator is asked about it. None is rejected silently, with
-// verification by this program or by the mail server.
+// TestRealChain sends forty honest mails of real programs through a real chain, with verification by
+// this program and by the mail server. Each one comes in with its own text, or is challenged.
 func TestRealChain(t *testing.T) {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "1" {
 		t.Skipf("needs root and %s: set AGENTSTATELOOP_REQUIRE_REAL=1", strings.Join(chainPrograms, ", "))
@@ -393,7 +392,7 @@ func TestRealChain(t *testing.T) {
 						}
 					case trial.Gate == trust.GateTrust && trial.Doubtful:
 						if m.text != "" {
-							t.Errorf("%s, %s: asked about, and the text can be read in one way alone", mode, m.name)
+							t.Errorf("%s, %s: challenged, although the text has only one reading", mode, m.name)
 						}
 						challenged = append(challenged, mode+": "+m.name)
 					default:
@@ -401,7 +400,7 @@ func TestRealChain(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%s: %d times in, %d times asked: %s", signer, in, len(challenged), strings.Join(challenged, "; "))
+			t.Logf("%s: %d times in, %d times challenged: %s", signer, in, len(challenged), strings.Join(challenged, "; "))
 		})
 	}
 }

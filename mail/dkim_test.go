@@ -25,20 +25,20 @@ import (
 	"github.com/emersion/go-msgauth/dkim"
 )
 
-// signing is a domain that signs its mail, and the DNS with its key.
-type signing struct {
+// signingDomain signs its mail. Its key is in the DNS.
+type signingDomain struct {
 	t   *testing.T
 	dns *mailtest.DNS
 	*mailtest.Signer
 }
 
-func newSigning(t *testing.T) signing {
+func newSigningDomain(t *testing.T) signingDomain {
 	t.Helper()
 	dns := mailtest.NewDNS(t)
-	return signing{t, dns, signer(t, dns, "example.com", "s1")}
+	return signingDomain{t, dns, newSigner(t, dns, "example.com", "s1")}
 }
 
-func signer(t *testing.T, dns *mailtest.DNS, domain, selector string) *mailtest.Signer {
+func newSigner(t *testing.T, dns *mailtest.DNS, domain, selector string) *mailtest.Signer {
 	t.Helper()
 	s, err := mailtest.NewSigner(domain, selector)
 	if err != nil {
@@ -72,17 +72,17 @@ func signFields(keys ...string) func(*dkim.SignOptions) {
 	return func(o *dkim.SignOptions) { o.HeaderKeys = keys }
 }
 
-func TestSignatures(t *testing.T) {
-	d := newSigning(t)
-	below := signer(t, d.dns, "mail.example.com", "s1")
-	other := signer(t, d.dns, "example.net", "s1")
-	lost := signer(t, d.dns, "example.com", "lost")
+func TestDKIMSignatures(t *testing.T) {
+	d := newSigningDomain(t)
+	below := newSigner(t, d.dns, "mail.example.com", "s1")
+	other := newSigner(t, d.dns, "example.net", "s1")
+	lost := newSigner(t, d.dns, "example.com", "lost")
 	d.dns.Set(lost.Name()) // no record
-	tried := signer(t, d.dns, "example.com", "tried")
+	tried := newSigner(t, d.dns, "example.com", "tried")
 	d.dns.Set(tried.Name(), tried.Record+"; t = s : y")
-	double := signer(t, d.dns, "example.com", "double")
+	double := newSigner(t, d.dns, "example.com", "double")
 	d.dns.Set(double.Name(), double.Record, double.Record)
-	revoked := signer(t, d.dns, "example.com", "revoked")
+	revoked := newSigner(t, d.dns, "example.com", "revoked")
 	d.dns.Set(revoked.Name(), "v=DKIM1; k=ed25519; p=")
 	gone, err := mailtest.NewSigner("example.com", "gone")
 	if err != nil {
@@ -146,7 +146,7 @@ func TestSignatures(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h, _ := memoryHost(t, mailtest.Options{})
-			found := gatesOf(t, h, verifying(d.dns), []string{c.raw})
+			found := judgeMails(t, h, verifying(d.dns), []string{c.raw})
 			got := gateOf(found, c.raw)
 			if c.gate == unreadable && got != "" {
 				return
@@ -163,7 +163,7 @@ func TestSignatures(t *testing.T) {
 
 // withLength signs raw, a mail with a short body, with l=. It does so by hand, because no library
 // supports l=.
-func withLength(t *testing.T, d signing, raw string) string {
+func withLength(t *testing.T, d signingDomain, raw string) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -191,25 +191,17 @@ func withLength(t *testing.T, d signing, raw string) string {
 	return "DKIM-Signature: " + value + base64.StdEncoding.EncodeToString(signature) + "\r\n" + raw
 }
 
-// A mail whose key cannot be looked up waits and delays no other. It is taken
-// when the key is there, and rejected when that takes more than a day.
+// TestUnreachableKey checks that a mail whose key cannot be looked up waits without delaying other
+// mail. It is taken when the key is there, and rejected after a day.
 func TestUnreachableKey(t *testing.T) {
-	d := newSigning(t)
-	out := signer(t, d.dns, "example.com", "out")
+	d := newSigningDomain(t)
+	out := newSigner(t, d.dns, "example.com", "out")
 	d.dns.Fail(out.Name())
 	h, _ := memoryHost(t, mailtest.Options{})
 	f := verifying(d.dns)
-	scanNow := func(b mail.Mailbox, cur state.Cursor, keep mail.Keep) (mail.Scan, error) {
-		s, err := b.Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		return s.Scan(t.Context(), cur, f, 10, keep)
-	}
 	b := mailboxOf(h)
 	b.Now = nil
-	first, err := scanNow(b, state.Cursor{}, shelf{}.keep)
+	first, err := scanWith(t, b, state.Cursor{}, f, 10, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +211,7 @@ func TestUnreachableKey(t *testing.T) {
 	behind := h.append(sign(t, d.Signer, datedLetter("@goulard3120 behind")), false)
 	cur, taken := first.Cursor, []uint32(nil)
 	for range 4 { // more often than a mail may fail
-		l, err := scanNow(b, cur, shelf{}.keep)
+		l, err := scanWith(t, b, cur, f, 10, discard)
 		if err == nil || !strings.Contains(err.Error(), out.Name()) {
 			t.Fatalf("error %v, want one about the key of %s", err, out.Name())
 		}
@@ -236,20 +228,20 @@ func TestUnreachableKey(t *testing.T) {
 
 	late := b
 	late.Now = func() time.Time { return time.Now().Add(25 * time.Hour) }
-	l, err := scanNow(late, cur, shelf{}.keep)
+	l, err := scanWith(t, late, cur, f, 10, discard)
 	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != trust.GateTrust || len(l.Cursor.Owed) != 0 {
 		t.Errorf("after a day: %+v, %v", l, err)
 	}
 
 	d.dns.Set(out.Name(), out.Record)
-	l, err = scanNow(b, cur, shelf{}.keep)
+	l, err = scanWith(t, b, cur, f, 10, discard)
 	if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != "" || len(l.Cursor.Owed) != 0 {
 		t.Errorf("with the key: %+v, %v", l, err)
 	}
 	wantUIDs(t, "at last", uids(l), []uint32{waits})
 }
 
-// silentDNS starts a name server that never answers. It sends each question to asked.
+// silentDNS starts a name server that never answers, and sends each query to queries.
 func silentDNS(t *testing.T) (addr string, queries chan string) {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -271,25 +263,20 @@ func silentDNS(t *testing.T) (addr string, queries chan string) {
 	return conn.LocalAddr().String(), queries
 }
 
-// A name server that never answers costs one phase.
+// TestSilentNameServer checks that a name server that never answers costs one timeout.
 func TestSilentNameServer(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(sign(t, d.Signer, datedLetter("@goulard3120")), false)
 	b := mailboxOf(h)
 	b.Now = nil
-	// scan returns the result of a scan, and whether the name server was asked.
+	// scan returns the result of a scan, and whether the name server was queried.
 	scan := func(ctx context.Context, b mail.Mailbox) (l mail.Scan, queried bool, err error) {
-		addr, questions := silentDNS(t)
+		addr, queries := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
-		s, err := b.Open(t.Context())
-		if err != nil {
-			return l, false, err
-		}
-		defer s.Close()
-		l, err = s.Scan(ctx, state.Cursor{}, f, 10, shelf{}.keep)
-		return l, len(questions) > 0, err
+		l, err = tryScan(ctx, b, f, discard)
+		return l, len(queries) > 0, err
 	}
 	want := func(name string, fails bool, l mail.Scan, err error) {
 		t.Helper()
@@ -298,7 +285,7 @@ func TestSilentNameServer(t *testing.T) {
 		}
 	}
 
-	withTime(t, func(timeout time.Duration) bool {
+	withGrowingTimeout(t, func(timeout time.Duration) bool {
 		b := b
 		b.Timeout = timeout
 		l, queried, err := scan(t.Context(), b)
@@ -308,7 +295,7 @@ func TestSilentNameServer(t *testing.T) {
 		return queried
 	})
 
-	withTime(t, func(timeout time.Duration) bool {
+	withGrowingTimeout(t, func(timeout time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		l, queried, err := scan(ctx, b)
@@ -322,7 +309,7 @@ func TestSilentNameServer(t *testing.T) {
 	l, queried, err := scan(t.Context(), b)
 	want("time up", false, l, err)
 	if queried {
-		t.Error("the name server was asked when the time was up")
+		t.Error("the name server was queried after the time limit")
 	}
 }
 
@@ -336,49 +323,44 @@ func withSelector(t *testing.T, signed, selector string) string {
 	return forged
 }
 
-// When the time of a scan is up, no further key is looked up.
+// TestNoLookupAfterTimeLimit checks that a scan looks up no key after its time limit.
 func TestNoLookupAfterTimeLimit(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 40 {
 		h.append(withSelector(t, sign(t, d.Signer, datedLetter("@goulard3120 one")), fmt.Sprint("n", n)), false)
 	}
-	withTime(t, func(timeout time.Duration) bool {
-		addr, questions := silentDNS(t)
+	withGrowingTimeout(t, func(timeout time.Duration) bool {
+		addr, queries := silentDNS(t)
 		f := verifying(d.dns)
 		f.Resolver = addr
 		b := mailboxOf(h)
 		b.Timeout, b.Until = timeout, time.Now().Add(timeout/2)
-		s, err := b.Open(t.Context())
-		if err != nil {
-			return false
-		}
-		defer s.Close()
-		l, _ := s.Scan(t.Context(), state.Cursor{}, f, 50, shelf{}.keep)
-		if len(questions) == 0 {
+		l, _ := tryScan(t.Context(), b, f, discard)
+		if len(queries) == 0 {
 			return false
 		}
 		if len(l.Cursor.Owed) != 40 {
 			t.Errorf("%+v", l)
 		}
 		queried := map[string]bool{}
-		for len(questions) > 0 {
-			queried[(<-questions)[len("id"):]] = true
+		for len(queries) > 0 {
+			queried[(<-queries)[len("id"):]] = true
 		}
 		if len(queried) > 32 {
-			t.Errorf("%d keys were asked for at the same time and later", len(queried))
+			t.Errorf("%d keys were queried, which is more than at a time", len(queried))
 		}
 		return true
 	})
 }
 
-// Anybody with a signed mail can send it again, and change what is not signed.
-// The copy has the digest of the original.
+// TestReplayHasTheSameDigest checks that a copy of a signed mail with changed unsigned parts, which
+// anybody can send, has the digest of the original.
 func TestReplayHasTheSameDigest(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	raw := datedLetter("@goulard3120 do it")
 	signed := sign(t, d.Signer, raw, signFields("From", "Subject", "Date"))
-	twice := sign(t, signer(t, d.dns, "example.com", "s2"), signed, signFields("From", "Subject", "Date"))
+	twice := sign(t, newSigner(t, d.dns, "example.com", "s2"), signed, signFields("From", "Subject", "Date"))
 	copies := []string{
 		signed,
 		strings.Replace(signed, "Message-ID: <", "Message-ID: <x", 1),
@@ -393,7 +375,7 @@ func TestReplayHasTheSameDigest(t *testing.T) {
 		sign(t, d.Signer, strings.Replace(raw, "do it", "do that", 1)),
 	}
 	h, _ := memoryHost(t, mailtest.Options{})
-	found := gatesOf(t, h, verifying(d.dns), slices.Concat(copies, others))
+	found := judgeMails(t, h, verifying(d.dns), slices.Concat(copies, others))
 	for i, raw := range slices.Concat(copies, others) {
 		m, ok := found[raw]
 		if !ok || m.Gate != "" {
@@ -405,14 +387,10 @@ func TestReplayHasTheSameDigest(t *testing.T) {
 	}
 }
 
-// The operator sends a mail over SMTP, the provider signs it, and the agent's mailbox receives it
-// twice: unchanged, and with one word changed.
+// storySigned sends a mail of the operator over SMTP and signs it as the provider does. The agent's
+// mailbox receives it twice: unchanged, and with one word changed.
 func storySigned(t *testing.T, h host) {
-	sink := mailtest.StartMemory(t, mailtest.Options{Username: "operator@example.com"})
-	out := mail.Server{
-		Addr: sink.SMTPTLS, TLS: mail.TLSImplicit, Username: sink.Username, Secret: fixedSecret(sink.Password),
-		CAFile: sink.CAFile, Timeout: time.Minute,
-	}
+	out, sink := startSink(t, mailtest.Options{Username: "operator@example.com"})
 	var written bytes.Buffer
 	err := message.Render(&written, message.Draft{
 		ID: "m1", IDKey: filter.IDKey, Handle: "someone", From: "operator@example.com", To: filter.Own, Subject: "@goulard3120 please",
@@ -421,28 +399,18 @@ func storySigned(t *testing.T, h host) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := out.OpenSender(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sender.Close()
-	if err := sender.Send(t.Context(), "operator@example.com", []string{filter.Own}, &written, func() error { return nil }); err != nil {
+	if err := open(t, out).Send(t.Context(), "operator@example.com", []string{filter.Own}, &written, nil); err != nil {
 		t.Fatal(err)
 	}
 
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	byHand := strings.NewReplacer("X-AgentStateLoop: someone\r\n", "", "Auto-Submitted: auto-generated\r\n", "")
 	signed := sign(t, d.Signer, byHand.Replace(string(sink.Sent()[0].Raw)))
 	genuine := h.append("Return-Path: <operator@example.com>\r\nReceived: from somewhere\r\n"+signed, false)
 	forged := h.append(strings.Replace(signed, "please", "now", 1), false)
 
-	s, err := mailboxOf(h).Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	got := shelf{}
-	l, err := s.Scan(t.Context(), state.Cursor{}, verifying(d.dns), 10, got.keep)
+	got := mailsByUID{}
+	l, err := scanWith(t, mailboxOf(h), state.Cursor{}, verifying(d.dns), 10, got.keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -458,25 +426,19 @@ func storySigned(t *testing.T, h host) {
 	}
 }
 
-// A keep that fails, or reads nothing, has the same effect with a proof as
-// without.
+// TestKeepOfProvedMail checks a Keep that fails or does not read, for mail with a proof.
 func TestKeepOfProvedMail(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	for _, f := range []trust.Filter{trusting(), verifying(d.dns)} {
 		h, _ := memoryHost(t, mailtest.Options{})
 		one := h.append(pass+sign(t, d.Signer, datedLetter("@goulard3120 one")), false)
 		h.append(pass+sign(t, d.Signer, datedLetter("@goulard3120 two", "hello", strings.Repeat("line\r\n", 100_000))), false)
-		s, err := mailboxOf(h).Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.Scan(t.Context(), state.Cursor{}, f, 10, func(m *mail.Message, _ io.Reader) error {
+		l, err := scanWith(t, mailboxOf(h), state.Cursor{}, f, 10, func(m *mail.Message, _ io.Reader) error {
 			if m.UID != one {
 				return io.ErrShortWrite
 			}
 			return nil
 		})
-		s.Close()
 		if err == nil || len(l.Cursor.Failures) != 0 {
 			t.Errorf("error %v, cursor %+v", err, l.Cursor)
 		}
@@ -484,11 +446,10 @@ func TestKeepOfProvedMail(t *testing.T) {
 	}
 }
 
-// TestForgedSignaturesShareLookup checks that forged mails which name the
-// operator's domain cost one question for each key, and that the operator's mail
-// behind them comes in with the same scan.
+// TestForgedSignaturesShareLookup checks that forged mails which name the operator's domain cost
+// one DNS query per key, and that the operator's mail behind them comes in with the same scan.
 func TestForgedSignaturesShareLookup(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	gone, err := mailtest.NewSigner("example.com", "gone")
 	if err != nil {
 		t.Fatal(err)
@@ -500,12 +461,7 @@ func TestForgedSignaturesShareLookup(t *testing.T) {
 		h.append(sign(t, gone, datedLetter("@goulard3120 forged")), false)
 	}
 	good := h.append(sign(t, d.Signer, datedLetter("@goulard3120 mine")), false)
-	s, err := mailboxOf(h).Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	l, err := s.Scan(t.Context(), state.Cursor{}, verifying(d.dns), 10, shelf{}.keep)
+	l, err := scanWith(t, mailboxOf(h), state.Cursor{}, verifying(d.dns), 10, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -518,7 +474,7 @@ func TestForgedSignaturesShareLookup(t *testing.T) {
 		t.Errorf("%d mails, want 81", len(l.Messages))
 	}
 	if queries := d.dns.Asked(); len(queries) != 2 {
-		t.Errorf("%d questions: %v", len(queries), queries)
+		t.Errorf("%d queries: %v", len(queries), queries)
 	}
 }
 
@@ -526,7 +482,7 @@ func TestForgedSignaturesShareLookup(t *testing.T) {
 // that their keys are looked up concurrently, and that the operator's mail after them comes in with
 // the same scan.
 func TestForgedSelectors(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	for n := range 100 {
 		h.append(withSelector(t, sign(t, d.Signer, datedLetter("@goulard3120 forged")), fmt.Sprint("n", n)), false)
@@ -534,13 +490,8 @@ func TestForgedSelectors(t *testing.T) {
 	good := h.append(sign(t, d.Signer, datedLetter("@goulard3120 mine")), false)
 	b := mailboxOf(h)
 	b.Room = func(*mail.Message) bool { return false }
-	s, err := b.Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
 	d.dns.Hold(32)
-	l, err := s.Scan(t.Context(), state.Cursor{}, verifying(d.dns), 10, shelf{}.keep)
+	l, err := scanWith(t, b, state.Cursor{}, verifying(d.dns), 10, discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -554,6 +505,6 @@ func TestForgedSelectors(t *testing.T) {
 		}
 	}
 	if queries := d.dns.Asked(); len(queries) != 101 {
-		t.Errorf("%d questions", len(queries))
+		t.Errorf("%d queries", len(queries))
 	}
 }

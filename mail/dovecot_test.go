@@ -13,39 +13,37 @@ import (
 	"time"
 
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
-// The stories run against a real server.
+// dovecotHost returns the mailbox of a Dovecot, which is still empty.
+func dovecotHost(t testing.TB, d *mailtest.Dovecot) host {
+	var last uint32
+	return host{
+		server: tlsServer(d.IMAPTLS, d.Username, d.Password, d.CAFile),
+		plain:  d.IMAP,
+		append: func(raw string, seen bool) uint32 {
+			t.Helper()
+			if err := d.Append([]byte(raw), seen); err != nil {
+				t.Fatal(err)
+			}
+			last++
+			return last
+		},
+		renumber: func() {
+			t.Helper()
+			if err := d.Renumber(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+}
+
+// TestDovecotServer runs the stories against a real server.
 func TestDovecotServer(t *testing.T) {
 	t.Parallel()
 	server := mailtest.StartDovecot(t)
-	runStories(t, func(t *testing.T) host {
-		d := server.Fresh(t)
-		var last uint32
-		return host{
-			server: mail.Server{
-				Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password),
-				CAFile: d.CAFile, Timeout: time.Minute,
-			},
-			plain: d.IMAP,
-			append: func(raw string, seen bool) uint32 {
-				t.Helper()
-				if err := d.Append([]byte(raw), seen); err != nil {
-					t.Fatal(err)
-				}
-				last++
-				return last
-			},
-			renumber: func() {
-				t.Helper()
-				if err := d.Renumber(); err != nil {
-					t.Fatal(err)
-				}
-			},
-		}
-	})
+	runStories(t, func(t *testing.T) host { return dovecotHost(t, server.Fresh(t)) })
 }
 
 // TestDovecotWithholds checks a mail that a real server lists but cannot read, a mail that it
@@ -53,23 +51,20 @@ func TestDovecotServer(t *testing.T) {
 func TestDovecotWithholds(t *testing.T) {
 	t.Parallel()
 	d := mailtest.StartDovecot(t)
-	b := mail.Mailbox{Server: mail.Server{
-		Addr: d.IMAP, TLS: mail.TLSNone, Username: d.Username, Secret: fixedSecret(d.Password), Timeout: time.Minute,
-	}}
+	h := dovecotHost(t, d)
+	b := mailboxOf(h)
 	now := noon
 	b.Now = func() time.Time { return now }
 	var cur state.Cursor
 	look := func() []uint32 {
 		now = now.Add(10 * time.Minute)
-		l, err := scan(t, b, cur, 10, shelf{}.keep)
+		l, err := scan(t, b, cur, 10, discard)
 		t.Logf("taken %v, failed %v, error %v, cursor %+v", uids(l), l.Failed, err, l.Cursor)
 		cur = l.Cursor
 		return uids(l)
 	}
 	put := func(subject string) string {
-		if err := d.Append([]byte(letter(subject)), false); err != nil {
-			t.Fatal(err)
-		}
+		h.append(letter(subject), false)
 		files, err := filepath.Glob(filepath.Join(d.Maildir, "new", "*"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
@@ -95,7 +90,7 @@ func TestDovecotWithholds(t *testing.T) {
 	for range 2 {
 		got = append(got, look()...)
 	}
-	wantUIDs(t, "behind what cannot be read", got, []uint32{3})
+	wantUIDs(t, "behind the unreadable mail", got, []uint32{3})
 	if f := cur.Failures[2]; f.Tries < 3 || !slices.Equal(cur.Owed, []uint32{2}) {
 		t.Errorf("cursor %+v", cur)
 	}
@@ -116,7 +111,7 @@ func TestDovecotWithholds(t *testing.T) {
 	}
 }
 
-// A test whose process is killed leaves no Dovecot behind.
+// TestKilledTestStopsDovecot checks that Dovecot ends with a killed test process.
 func TestKilledTestStopsDovecot(t *testing.T) {
 	t.Parallel()
 	const killed = "MAIL_TEST_KILLED"
@@ -157,11 +152,9 @@ func TestKilledTestStopsDovecot(t *testing.T) {
 func TestDovecotFiles(t *testing.T) {
 	t.Parallel()
 	d := mailtest.StartDovecot(t)
-	b := mail.Mailbox{Server: mail.Server{
-		Addr: d.IMAP, TLS: mail.TLSNone, Username: d.Username, Secret: fixedSecret(d.Password), Timeout: time.Minute,
-	}}
+	b := mailboxOf(dovecotHost(t, d))
 	if _, err := b.OpenFolder(t.Context(), "Sent"); err == nil {
-		t.Fatal("a folder that is not there opens")
+		t.Fatal("a missing folder opens")
 	}
 	if _, found, err := b.SentFolders(t.Context(), "Sent"); found || err != nil {
 		t.Fatalf("there %v, %v", found, err)

@@ -9,8 +9,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-// TestCapsFoundUIDs checks that of more UIDs than one search returns the first ones
-// come.
+// TestCapsFoundUIDs checks that the UIDs of a search are capped: the first ones count.
 func TestCapsFoundUIDs(t *testing.T) {
 	uids, more, err := foundUIDs(imap.UIDSet{{Start: 7, Stop: 7 + 2*maxFound}, {Start: 2, Stop: 3}}, math.MaxUint32)
 	if len(uids) != maxFound || !more || err != nil || uids[0] != 2 || uids[2] != 7 {

@@ -18,9 +18,9 @@ import (
 
 // The servers of these tests try to exhaust the memory or the time of a poll.
 
-// most is the maximum number of bytes that an attack may make us allocate in total, most of it only
-// briefly. The attacks themselves send gigabytes.
-const most = 512 << 20
+// maxAttackMemory is the maximum number of bytes that an attack may make us allocate in total, most
+// of it only briefly. The attacks themselves send gigabytes.
+const maxAttackMemory = 512 << 20
 
 // lie is a false response of a server at one point of a session.
 type lie struct {
@@ -145,9 +145,9 @@ var lies = map[string]lie{
 	"a mod-sequence over 64 bits":  once("body", "* 1 FETCH (UID 5 MODSEQ (18446744073709551616))\r\nTAG OK\r\n"),
 }
 
-// lyingServer answers as an IMAP server with one mail does, but for its lie.
+// lyingServer answers as an IMAP server with one mail does, except for its lie.
 func lyingServer(t *testing.T, l lie) (addr string) {
-	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
+	head := operatorHeader
 	uidNext := "* OK [UIDNEXT 6] x\r\n"
 	if l.at == "search" {
 		uidNext = "* OK [UIDNEXT 4000000000] x\r\n" // too far to read all headers
@@ -158,22 +158,16 @@ func lyingServer(t *testing.T, l lie) (addr string) {
 		"HEADER": fmt.Sprintf("* 1 FETCH (UID 5 RFC822.SIZE 60 BODY[HEADER] {%d}\r\n%s)\r\nTAG OK\r\n", len(head), head),
 		"BODY[]": fmt.Sprintf("* 1 FETCH (UID 5 BODY[] {%d}\r\n%s)\r\nTAG OK\r\n", len(head), head),
 	}
-	return scripted(t, func(c net.Conn) {
+	return startServer(t, func(c net.Conn) {
 		if l.at == "greeting" {
 			l.say(c, "")
 			return
 		}
 		io.WriteString(c, "* OK hi\r\n")
-		br := bufio.NewReader(c)
-		for {
-			line, err := br.ReadString('\n')
-			if err != nil {
-				return
-			}
-			tag, rest, _ := strings.Cut(line, " ")
+		for tag, command := range commands(bufio.NewReader(c)) {
 			for _, point := range []string{"LOGIN", "SELECT", "SEARCH", "HEADER", "BODY[]"} {
-				switch rest = strings.ReplaceAll(rest, ".PEEK", ""); {
-				case !strings.Contains(rest, point):
+				switch command = strings.ReplaceAll(command, ".PEEK", ""); {
+				case !strings.Contains(command, point):
 				case strings.EqualFold(strings.Trim(point, "[]"), l.at):
 					l.say(c, tag)
 				default:
@@ -198,7 +192,7 @@ func TestHostileServers(t *testing.T) {
 				s, err := b.Open(t.Context())
 				if err == nil {
 					defer s.Close()
-					got, err = s.Scan(t.Context(), cur, filter, 10, shelf{}.keep)
+					got, err = s.Scan(t.Context(), cur, filter, 10, discard)
 					cur = got.Cursor
 				}
 				t.Logf("%v", err)
@@ -226,16 +220,15 @@ func wantLittleMemory(t *testing.T, f func()) {
 	runtime.ReadMemStats(&before)
 	f()
 	runtime.ReadMemStats(&after)
-	if heap := after.TotalAlloc - before.TotalAlloc; heap > most {
+	if heap := after.TotalAlloc - before.TotalAlloc; heap > maxAttackMemory {
 		t.Errorf("it took %d MiB", heap>>20)
 	}
-	if stack := max(after.StackSys, before.StackSys) - before.StackSys; stack > most {
+	if stack := max(after.StackSys, before.StackSys) - before.StackSys; stack > maxAttackMemory {
 		t.Errorf("its stacks took %d MiB", stack>>20)
 	}
 }
 
-// TestHugeSelect checks that the largest numbers that a mailbox can have are only
-// numbers.
+// TestHugeSelect checks a mailbox with the largest numbers.
 func TestHugeSelect(t *testing.T) {
 	for _, selected := range []string{
 		"* 4294967295 EXISTS\r\n* OK [UIDVALIDITY 4294967295] x\r\n* OK [UIDNEXT 4294967295] x\r\nTAG OK\r\n",
@@ -243,7 +236,7 @@ func TestHugeSelect(t *testing.T) {
 	} {
 		b := plainMailbox(lyingServer(t, once("select", selected)))
 		wantLittleMemory(t, func() {
-			l, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep)
+			l, err := scan(t, b, state.Cursor{}, 10, discard)
 			if err != nil || l.Cursor.Next == 0 || !slices.Equal(uids(l), []uint32{5}) {
 				t.Errorf("the cursor is %+v, taken %v, %v", l.Cursor, uids(l), err)
 			}
@@ -261,7 +254,7 @@ func TestHostileIdle(t *testing.T) {
 		"literals": endless("", "* 1 FETCH (UID 5 BODY[] {99999999999}\r\n", "x"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			addr := scripted(t, func(c net.Conn) {
+			addr := startServer(t, func(c net.Conn) {
 				br := answerLogin(c, "* OK [UIDNEXT 6] x\r\n")
 				br.ReadString('\n')
 				io.WriteString(c, "+ idling\r\n")
@@ -298,24 +291,19 @@ func TestHostileSMTP(t *testing.T) {
 	t.Logf("%d attacks", len(replies))
 	for name, l := range replies {
 		t.Run(name, func(t *testing.T) {
-			addr := scripted(t, func(c net.Conn) {
+			addr := startServer(t, func(c net.Conn) {
 				if l.at == "greeting" {
 					l.say(c, "")
 					return
 				}
 				io.WriteString(c, "220 hi\r\n")
-				br := bufio.NewReader(c)
-				for {
-					line, err := br.ReadString('\n')
-					if err != nil {
-						return
-					}
-					switch word := strings.ToUpper(strings.TrimSpace(line)); {
-					case strings.HasPrefix(word, l.at):
+				for verb := range commands(bufio.NewReader(c)) {
+					switch verb {
+					case l.at:
 						l.say(c, "")
-					case strings.HasPrefix(word, "DATA"):
+					case "DATA":
 						io.WriteString(c, "354 go\r\n")
-					case strings.HasPrefix(word, "EHLO"), strings.HasPrefix(word, "MAIL"), strings.HasPrefix(word, "RCPT"), word == ".":
+					case "EHLO", "MAIL", "RCPT", ".":
 						io.WriteString(c, "250 ok\r\n")
 					}
 				}

@@ -9,22 +9,20 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
-// watchStory checks that each new mail ends one Wait, and that a watch is a normal session
+// storyWatch checks that each new mail ends one Wait, and that a watch is a normal session
 // otherwise.
-func watchStory(t *testing.T, h host) {
+func storyWatch(t *testing.T, h host) {
 	w, err := mailboxOf(h).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.Scan(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep); err != nil {
+	if _, err := w.Scan(t.Context(), state.Cursor{}, filter, 10, discard); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {
@@ -43,24 +41,28 @@ func watchStory(t *testing.T, h host) {
 	}
 }
 
-func TestWatch(t *testing.T) {
+func TestWatchReportsNewMail(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
-	watchStory(t, h)
+	storyWatch(t, h)
 }
+
+// loginAnswers are the answers to login and SELECT of an empty mailbox.
+const loginAnswers = "* OK ready\r\nL1 OK in\r\n* 0 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\nT1 OK selected\r\n"
 
 // serveSelected answers login and SELECT, and then calls next.
 func serveSelected(t *testing.T, next func(c net.Conn, br *bufio.Reader)) string {
-	return scripted(t, func(c net.Conn) {
+	return startServer(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		for range 3 { // LOGIN, ID, SELECT
 			br.ReadString('\n')
 		}
-		io.WriteString(c, "* OK ready\r\nL1 OK in\r\n* 0 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\nT1 OK selected\r\n")
+		io.WriteString(c, loginAnswers)
 		next(c, br)
 	})
 }
 
-// A server that refuses IDLE is polled instead, and its response counts.
+// TestWatchWithoutIdle checks that a server that refuses IDLE is polled instead, and that news in
+// its refusal counts.
 func TestWatchWithoutIdle(t *testing.T) {
 	addr := serveSelected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
@@ -69,12 +71,7 @@ func TestWatchWithoutIdle(t *testing.T) {
 			t.Errorf("got %q, want IDLE", line)
 		}
 		fmt.Fprintf(c, "%s BAD unknown command\r\n* 1 EXISTS\r\n", tag)
-		for {
-			line, err := br.ReadString('\n')
-			if err != nil {
-				return
-			}
-			tag, _, _ := strings.Cut(line, " ")
+		for tag := range commands(br) {
 			fmt.Fprintf(c, "%s OK done\r\n", tag)
 		}
 	})
@@ -90,12 +87,12 @@ func TestWatchWithoutIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.Idles() {
-		t.Error("it goes on to believe that the server knows IDLE")
+		t.Error("the watch still relies on IDLE")
 	}
 }
 
-// News between SELECT and IDLE are reported as well, and a server that closes
-// the connection is an error.
+// TestWatchLosesNothing checks that a watch reports news between SELECT and IDLE, and an error if
+// the server closes the connection.
 func TestWatchLosesNothing(t *testing.T) {
 	addr := serveSelected(t, func(c net.Conn, br *bufio.Reader) {
 		line, _ := br.ReadString('\n')
@@ -119,7 +116,7 @@ func TestWatchLosesNothing(t *testing.T) {
 	}
 }
 
-// A refused login is a credential failure, as with Open.
+// TestWatchRefused checks that a refused login is a credential failure, as with Open.
 func TestWatchRefused(t *testing.T) {
 	h, s := memoryHost(t, mailtest.Options{})
 	s.SetPassword("another")
@@ -131,18 +128,5 @@ func TestWatchRefused(t *testing.T) {
 
 func TestWatchDovecot(t *testing.T) {
 	t.Parallel()
-	d := mailtest.StartDovecot(t)
-	watchStory(t, host{
-		server: mail.Server{
-			Addr: d.IMAPTLS, TLS: mail.TLSImplicit, Username: d.Username, Secret: fixedSecret(d.Password),
-			CAFile: d.CAFile, Timeout: time.Minute,
-		},
-		append: func(raw string, seen bool) uint32 {
-			t.Helper()
-			if err := d.Append([]byte(raw), seen); err != nil {
-				t.Fatal(err)
-			}
-			return 0
-		},
-	})
+	storyWatch(t, dovecotHost(t, mailtest.StartDovecot(t)))
 }

@@ -15,9 +15,9 @@ import (
 	"agentstateloop/state"
 )
 
-// Login, ID and SELECT are sent before the server has said anything.
+// TestLoginInOneFlight checks that login, ID and SELECT are sent before the server sends anything.
 func TestLoginInOneFlight(t *testing.T) {
-	addr := scripted(t, func(c net.Conn) {
+	addr := startServer(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		for _, want := range []string{"LOGIN", "ID", "SELECT"} {
 			line, err := br.ReadString('\n')
@@ -26,7 +26,7 @@ func TestLoginInOneFlight(t *testing.T) {
 				return
 			}
 		}
-		io.WriteString(c, "* OK ready\r\nL1 OK in\r\n* 0 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\n* OK [UIDNEXT 3] x\r\nT1 OK selected\r\n")
+		io.WriteString(c, loginAnswers)
 		io.Copy(io.Discard, br)
 	})
 	s, err := plainMailbox(addr).Open(t.Context())
@@ -39,8 +39,8 @@ func TestLoginInOneFlight(t *testing.T) {
 	}
 }
 
-// TestServersThatNeedID checks that the ID goes to a server that opens no mailbox without
-// it, in the flight of the login, and that no answer to it matters.
+// TestServersThatNeedID checks that the ID is sent together with the login, for servers that open no
+// mailbox without it, and that the answer to it does not matter.
 func TestServersThatNeedID(t *testing.T) {
 	for name, answer := range map[string]string{
 		"it wants it":        "* ID (\"name\" \"Coremail\")\r\nI1 OK ID completed\r\n",
@@ -50,16 +50,10 @@ func TestServersThatNeedID(t *testing.T) {
 		"it does not answer": "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			addr := scripted(t, func(c net.Conn) {
-				br := bufio.NewReader(c)
+			addr := startServer(t, func(c net.Conn) {
 				io.WriteString(c, "* OK ready\r\n")
 				identified := false
-				for {
-					line, err := br.ReadString('\n')
-					if err != nil {
-						return
-					}
-					tag, command, _ := strings.Cut(strings.TrimSpace(line), " ")
+				for tag, command := range commands(bufio.NewReader(c)) {
 					switch {
 					case strings.HasPrefix(command, "ID "):
 						identified = strings.Contains(command, `"name" "agentstateloop"`)
@@ -74,20 +68,20 @@ func TestServersThatNeedID(t *testing.T) {
 				}
 			})
 			cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 3}
-			if l := mustScan(t, plainMailbox(addr), cur, 10, shelf{}.keep); l.Cursor.Next != 3 {
+			if l := mustScan(t, plainMailbox(addr), cur, 10, discard); l.Cursor.Next != 3 {
 				t.Errorf("cursor at %d", l.Cursor.Next)
 			}
 		})
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestIMAPTokenLogin(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{Token: "ya29.token"})
 	uid := h.append(letter("@goulard3120 hello"), false)
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		b := mailboxOf(h)
 		b.Auth, b.Secret = auth, fixedSecret("ya29.token")
-		wantUIDs(t, auth, uids(mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)), []uint32{uid})
+		wantUIDs(t, auth, uids(mustScan(t, b, state.Cursor{}, 10, discard)), []uint32{uid})
 
 		for _, wrong := range []string{"expired", "two words"} {
 			b.Secret = fixedSecret(wrong)
@@ -134,7 +128,7 @@ func TestLoginAnswers(t *testing.T) {
 		{"* OK hi\r\nL1 OK in\r\n* 1 EXISTS\r\nT1 OK no uidvalidity\r\n", false},
 		{strings.Repeat("x", 200_000), false},
 	} {
-		addr := scripted(t, func(c net.Conn) {
+		addr := startServer(t, func(c net.Conn) {
 			br := bufio.NewReader(c)
 			br.ReadString('\n')
 			br.ReadString('\n')
@@ -152,9 +146,10 @@ func TestLoginAnswers(t *testing.T) {
 	}
 }
 
-// A server that echoes its input does not get the secret into a log.
+// TestSecretIsNotEchoed checks that a server that echoes its input does not get the secret into an
+// error.
 func TestSecretIsNotEchoed(t *testing.T) {
-	addr := scripted(t, func(c net.Conn) {
+	addr := startServer(t, func(c net.Conn) {
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		fmt.Fprintf(c, "* OK hi\r\nL1 NO cannot %s\r\n", strings.TrimSpace(line))
 	})

@@ -26,13 +26,13 @@ func TestLimitsOnAServer(t *testing.T) {
 	reported := func(t *testing.T, reports ...string) mail.Scan {
 		h, _ := memoryHost(t, mailtest.Options{})
 		b := mailboxOf(h)
-		l := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep)
+		l := mustScan(t, b, state.Cursor{}, 10, discard)
 		for _, raw := range reports {
 			h.append(raw, false)
 		}
-		return mustScan(t, b, l.Cursor, 10, shelf{}.keep)
+		return mustScan(t, b, l.Cursor, 10, discard)
 	}
-	signing := newSigning(t)
+	signing := newSigningDomain(t)
 	limittest.Run(t, []limittest.Limit{
 		{Const: "probeHeads", Max: 100, Within: func(t *testing.T, n int64) bool {
 			return len(probed(t, n, "From: a@example.net\r\n\r\nhello\r\n").AuthservIDs) == int(n)

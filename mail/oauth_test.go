@@ -24,33 +24,32 @@ const (
 	anyAccess    = "access-canary-0123"
 )
 
-// stamped is a clock that a test moves.
-type stamped struct {
+// testClock is a clock that a test moves.
+type testClock struct {
 	sync.Mutex
 	at time.Time
 }
 
-func (c *stamped) now() time.Time {
+func (c *testClock) now() time.Time {
 	c.Lock()
 	defer c.Unlock()
 	return c.at
 }
 
-func (c *stamped) add(d time.Duration) {
+func (c *testClock) add(d time.Duration) {
 	c.Lock()
 	defer c.Unlock()
 	c.at = c.at.Add(d)
 }
 
-// consent returns an OAuth with a token endpoint of its own.
-func consent(t *testing.T) (mail.OAuth, *mailtest.Tokens, *stamped) {
+// newOAuth returns an OAuth with its own token endpoint and clock.
+func newOAuth(t *testing.T) (mail.OAuth, *mailtest.Tokens, *testClock) {
 	t.Helper()
 	tokens := mailtest.StartTokens(t, firstRefresh, anyAccess)
-	clock := &stamped{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	clock := &testClock{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	o := mail.OAuth{
 		TokenURL: tokens.URL, ClientID: "client", CAFile: tokens.CAFile,
-		RefreshToken: func(context.Context) (string, error) { return firstRefresh, nil },
-		Name:         "imap", Now: clock.now, Timeout: 10 * time.Second,
+		RefreshToken: fixedSecret(firstRefresh), Name: "imap", Now: clock.now, Timeout: 10 * time.Second,
 	}
 	return withStore(o, &store.Store{Dir: filepath.Join(t.TempDir(), "oauth.d")}), tokens, clock
 }
@@ -68,7 +67,7 @@ func withStore(o mail.OAuth, st *store.Store) mail.OAuth {
 	return o
 }
 
-func renewals(s *mailtest.Tokens) int {
+func tokenRequests(s *mailtest.Tokens) int {
 	s.Lock()
 	defer s.Unlock()
 	return s.Asked
@@ -84,19 +83,24 @@ func token(t *testing.T, o mail.OAuth) string {
 	return got
 }
 
-// A poll each minute asks the endpoint once in 55 minutes. There is a token
-// whatever happens to the clock or to the file.
+// TestTokenIsCached checks that a poll each minute requests one token in 55 minutes, and one more if
+// the clock or the file of the token changes.
 func TestTokenIsCached(t *testing.T) {
-	o, tokens, clock := consent(t)
+	o, tokens, clock := newOAuth(t)
 	for range 55 {
 		token(t, o)
 		clock.add(time.Minute)
 	}
-	if n := renewals(tokens); n != 1 {
+	if n := tokenRequests(tokens); n != 1 {
 		t.Errorf("asked %d times in 55 polls", n)
 	}
-	if got := token(t, o); got != anyAccess+"-2" || renewals(tokens) != 2 {
-		t.Errorf("five minutes before its end: %s, asked %d times", got, renewals(tokens))
+	if got := token(t, o); got != anyAccess+"-2" || tokenRequests(tokens) != 2 {
+		t.Errorf("five minutes before its end: %s, asked %d times", got, tokenRequests(tokens))
+	}
+	configure := func(refresh string) {
+		tokens.Lock()
+		defer tokens.Unlock()
+		tokens.Refresh, o.RefreshToken = refresh, fixedSecret(refresh)
 	}
 	file := o.Store.Path("imap.json")
 	info, err := os.Stat(file)
@@ -104,58 +108,49 @@ func TestTokenIsCached(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	for want, change := range map[string]func() error{
-		"a file cut short": func() error { return os.Truncate(file, 10) },
-		"no file":          func() error { return os.Remove(file) },
-		"a clock set back": func() error { clock.add(-24 * time.Hour); return nil },
-		"another configured token": func() error {
-			tokens.Lock()
-			defer tokens.Unlock()
-			tokens.Refresh = "refresh-other"
-			o.RefreshToken = func(context.Context) (string, error) { return "refresh-other", nil }
-			return nil
-		},
+		"a file cut short":         func() error { return os.Truncate(file, 10) },
+		"no file":                  func() error { return os.Remove(file) },
+		"a clock set back":         func() error { clock.add(-24 * time.Hour); return nil },
+		"another configured token": func() error { configure("refresh-other"); return nil },
 	} {
-		before := renewals(tokens)
+		before := tokenRequests(tokens)
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
 		token(t, o)
-		if token(t, o); renewals(tokens) != before+1 {
-			t.Errorf("%s: asked %d times", want, renewals(tokens)-before)
+		if token(t, o); tokenRequests(tokens) != before+1 {
+			t.Errorf("%s: asked %d times", want, tokenRequests(tokens)-before)
 		}
-		tokens.Lock()
-		tokens.Refresh = firstRefresh
-		tokens.Unlock()
-		o.RefreshToken = func(context.Context) (string, error) { return firstRefresh, nil }
+		configure(firstRefresh)
 		token(t, o)
 	}
 }
 
-// A token without an expiry is renewed within the hour. One that lives for a
-// minute is not requested at each poll.
+// TestTokenWithoutExpiry checks that a token without an expiry is renewed within the hour, and that
+// a token that lives for a minute is not requested at each poll.
 func TestTokenWithoutExpiry(t *testing.T) {
-	o, tokens, clock := consent(t)
+	o, tokens, clock := newOAuth(t)
 	tokens.Life = 0
 	token(t, o)
 	clock.add(50 * time.Minute)
 	token(t, o)
 	clock.add(10 * time.Minute)
-	if token(t, o); renewals(tokens) != 2 {
-		t.Errorf("asked %d times", renewals(tokens))
+	if token(t, o); tokenRequests(tokens) != 2 {
+		t.Errorf("asked %d times", tokenRequests(tokens))
 	}
 	tokens.Life = 60
 	clock.add(time.Hour)
 	token(t, o)
 	clock.add(30 * time.Second)
-	if token(t, o); renewals(tokens) != 3 {
-		t.Errorf("asked %d times", renewals(tokens))
+	if token(t, o); tokenRequests(tokens) != 3 {
+		t.Errorf("asked %d times", tokenRequests(tokens))
 	}
 }
 
-// A rotated refresh token is on disk before its first use, and replaces the previous one. A newly
-// configured token replaces both.
+// TestRefreshTokenRotates checks that a rotated refresh token is on disk before its first use, and
+// replaces the previous one. A newly configured token replaces both.
 func TestRefreshTokenRotates(t *testing.T) {
-	o, tokens, clock := consent(t)
+	o, tokens, clock := newOAuth(t)
 	tokens.Rotate = true
 	for i := range 3 {
 		token(t, o)
@@ -178,21 +173,21 @@ func TestRefreshTokenRotates(t *testing.T) {
 		}
 		return nil
 	}
-	before := renewals(tokens)
-	if _, err := o.Token(t.Context()); !errors.Is(err, full) || renewals(tokens) != before {
-		t.Errorf("%v, asked %d times", err, renewals(tokens)-before)
+	before := tokenRequests(tokens)
+	if _, err := o.Token(t.Context()); !errors.Is(err, full) || tokenRequests(tokens) != before {
+		t.Errorf("%v, asked %d times", err, tokenRequests(tokens)-before)
 	}
 	st.Hook = nil
 	token(t, o)
 
 	tokens.Refresh = "refresh-new"
-	o.RefreshToken = func(context.Context) (string, error) { return "refresh-new", nil }
+	o.RefreshToken = fixedSecret("refresh-new")
 	token(t, o)
 }
 
-// If many need a token at once, one of them asks for it.
+// TestOneProcessRenewsToken checks that one of many processes that need a token requests it.
 func TestOneProcessRenewsToken(t *testing.T) {
-	o, tokens, _ := consent(t)
+	o, tokens, _ := newOAuth(t)
 	open := make(chan struct{})
 	tokens.Wait = open
 	var wg sync.WaitGroup
@@ -206,7 +201,7 @@ func TestOneProcessRenewsToken(t *testing.T) {
 	}
 	close(open)
 	wg.Wait()
-	if n := renewals(tokens); n != 1 {
+	if n := tokenRequests(tokens); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 }
@@ -235,13 +230,12 @@ func TestRefusedGrant(t *testing.T) {
 		"no token":       {200, `{"x":"` + echo + `"}`, "missing access_token", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, tokens, _ := consent(t)
-			o.ClientSecret = func(context.Context) (string, error) { return clientSecret, nil }
+			o, tokens, _ := newOAuth(t)
+			o.ClientSecret = fixedSecret(clientSecret)
 			tokens.Status, tokens.Body = c.status, c.body
 			err := tokenLogin(t, o)
-			_, credential := state.CredentialFailure(err)
-			if err == nil || credential != c.credential || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, a credential's: %v", err, credential)
+			if err == nil || isCredential(err) != c.credential || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q, a credential failure: %v", err, c.want, c.credential)
 			}
 			for _, form := range append(secret.Disguises(firstRefresh), secret.Disguises(clientSecret)...) {
 				if strings.Contains(err.Error(), form) {
@@ -250,34 +244,27 @@ func TestRefusedGrant(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody there", func(t *testing.T) {
-		o, _, _ := consent(t)
-		o.TokenURL = "https://127.0.0.1:1/token"
-		if err := tokenLogin(t, o); err == nil || isCredential(err) {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("nobody we trust", func(t *testing.T) {
-		o, _, _ := consent(t)
-		o.CAFile = ""
-		if err := tokenLogin(t, o); err == nil || isCredential(err) || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("in clear", func(t *testing.T) {
-		o, tokens, _ := consent(t)
-		o.TokenURL = "http://tokens.example.com/token"
-		if err := tokenLogin(t, o); err == nil || !strings.Contains(err.Error(), "https") || renewals(tokens) != 0 {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("no refresh token", func(t *testing.T) {
-		o, _, _ := consent(t)
-		o.RefreshToken = func(context.Context) (string, error) { return "", errors.New("no such file") }
-		if err := tokenLogin(t, o); !isCredential(err) {
-			t.Errorf("%v", err)
-		}
-	})
+	for name, c := range map[string]struct {
+		change     func(o *mail.OAuth)
+		want       string
+		credential bool
+	}{
+		"no server":           {func(o *mail.OAuth) { o.TokenURL = "https://127.0.0.1:1/token" }, "connection refused", false},
+		"an untrusted server": {func(o *mail.OAuth) { o.CAFile = "" }, "certificate", false},
+		"in clear text":       {func(o *mail.OAuth) { o.TokenURL = "http://tokens.example.com/token" }, "https", false},
+		"no refresh token": {func(o *mail.OAuth) {
+			o.RefreshToken = func(context.Context) (string, error) { return "", errors.New("no such file") }
+		}, "no such file", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, tokens, _ := newOAuth(t)
+			c.change(&o)
+			err := tokenLogin(t, o)
+			if err == nil || isCredential(err) != c.credential || !strings.Contains(err.Error(), c.want) || tokenRequests(tokens) != 0 {
+				t.Errorf("%v, want %q, a credential failure: %v", err, c.want, c.credential)
+			}
+		})
+	}
 }
 
 func isCredential(err error) bool {
@@ -295,10 +282,8 @@ func tokenLogin(t *testing.T, o mail.OAuth) error {
 // openTwice logs in to both servers and returns the first error.
 func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth string) error {
 	t.Helper()
-	imap := mail.Server{
-		Addr: servers.IMAPTLS, TLS: mail.TLSImplicit, Auth: auth, Username: servers.Username,
-		Secret: o.Token, Renew: o.Renew, CAFile: servers.CAFile, Timeout: 10 * time.Second,
-	}
+	imap := tlsServer(servers.IMAPTLS, servers.Username, "", servers.CAFile)
+	imap.Auth, imap.Secret, imap.Renew = auth, o.Token, o.Renew
 	session, err := mail.Mailbox{Server: imap}.Open(t.Context())
 	if err != nil {
 		return err
@@ -313,12 +298,12 @@ func openTwice(t *testing.T, servers *mailtest.Servers, o mail.OAuth, auth strin
 	return sender.Close()
 }
 
-// One token logs in to both servers by both mechanisms. A token that the server revokes before its
-// expiry is renewed at once, and only once.
+// TestTokenLogin checks that one token logs in to both servers by both mechanisms, and that a token
+// that the server revokes before its expiry is renewed at once, and only once.
 func TestTokenLogin(t *testing.T) {
 	for _, auth := range []string{mail.AuthXOAuth2, mail.AuthOAuthBearer} {
 		t.Run(auth, func(t *testing.T) {
-			o, tokens, clock := consent(t)
+			o, tokens, clock := newOAuth(t)
 			servers := mailtest.StartMemory(t, mailtest.Options{Echo: true})
 			tokens.OnToken = servers.SetToken
 			for range 3 {
@@ -326,13 +311,13 @@ func TestTokenLogin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := renewals(tokens); n != 1 {
+			if n := tokenRequests(tokens); n != 1 {
 				t.Errorf("asked %d times for one token", n)
 			}
 
 			servers.SetToken("revoked all")
-			if err := openTwice(t, servers, o, auth); err != nil || renewals(tokens) != 2 {
-				t.Errorf("after it was revoked: %v, asked %d times", err, renewals(tokens))
+			if err := openTwice(t, servers, o, auth); err != nil || tokenRequests(tokens) != 2 {
+				t.Errorf("after it was revoked: %v, asked %d times", err, tokenRequests(tokens))
 			}
 
 			// A server that rejects every token gets one more, and no further ones.
@@ -350,7 +335,7 @@ func TestTokenLogin(t *testing.T) {
 					t.Errorf("a token is in %v", err)
 				}
 			}
-			if n := renewals(tokens); n > 3 {
+			if n := tokenRequests(tokens); n > 3 {
 				t.Errorf("asked %d times", n)
 			}
 			clock.add(2 * time.Hour)
@@ -364,9 +349,10 @@ func TestTokenLogin(t *testing.T) {
 	}
 }
 
-// While the endpoint is unreachable, a token is used until it expires.
-func TestEndpointDown(t *testing.T) {
-	o, tokens, clock := consent(t)
+// TestTokenEndpointDown checks that a token is used until it expires while the endpoint is
+// unreachable.
+func TestTokenEndpointDown(t *testing.T) {
+	o, tokens, clock := newOAuth(t)
 	want := token(t, o)
 	tokens.Lock()
 	tokens.Status = 503

@@ -14,8 +14,8 @@ import (
 
 const patience = 30 * time.Second // our deadline
 
-// paced returns our end of a connection at the beginning of a phase. talk runs on the other end.
-func paced(t *testing.T, talk func(theirs net.Conn)) *pacedConn {
+// startPaced returns our end of a connection at the beginning of a phase. talk runs on the other end.
+func startPaced(t *testing.T, talk func(theirs net.Conn)) *pacedConn {
 	t.Helper()
 	a, theirs := net.Pipe()
 	ended := make(chan struct{})
@@ -40,11 +40,11 @@ func drip(conn net.Conn, n int, pause time.Duration) {
 	}
 }
 
-// A mail of 25 MB over a line of 100 kB/s needs eight times the deadline, and comes
-// in. So it does with a pause that is shorter than the deadline.
+// TestSlowConnection checks that a mail of 25 MB over a line of 100 kB/s comes in although it takes
+// eight times the deadline, also with a pause that is shorter than the deadline.
 func TestSlowConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours := paced(t, func(theirs net.Conn) {
+		ours := startPaced(t, func(theirs net.Conn) {
 			defer theirs.Close()
 			for range 250 {
 				<-time.After(time.Second)
@@ -62,7 +62,7 @@ func TestSlowConnection(t *testing.T) {
 
 func TestSilentPeerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours := paced(t, func(theirs net.Conn) {
+		ours := startPaced(t, func(theirs net.Conn) {
 			<-time.After(10 * time.Second)
 			theirs.Write([]byte("x"))
 		})
@@ -75,12 +75,12 @@ func TestSilentPeerTimesOut(t *testing.T) {
 	})
 }
 
-// However a server spreads its bytes, it holds us for the deadline and for what
-// was expected of it at the slowest rate, and not for longer.
+// TestDripTimesOut checks that a server that sends single bytes holds a read for the deadline and the
+// time of the expected bytes at the slowest rate, and not for longer.
 func TestDripTimesOut(t *testing.T) {
 	for _, expected := range []int64{0, minRate * 60} {
 		synctest.Test(t, func(t *testing.T) {
-			ours := paced(t, func(theirs net.Conn) { drip(theirs, 1000, patience-time.Second) })
+			ours := startPaced(t, func(theirs net.Conn) { drip(theirs, 1000, patience-time.Second) })
 			ours.expect(expected)
 			began := time.Now()
 			_, err := io.Copy(io.Discard, ours)
@@ -92,11 +92,11 @@ func TestDripTimesOut(t *testing.T) {
 	}
 }
 
-// A new phase can begin while we wait.
+// TestPhaseMovesDeadline checks that a new phase can begin during a read.
 func TestPhaseMovesDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next, last := make(chan bool), make(chan bool)
-		ours := paced(t, func(theirs net.Conn) {
+		ours := startPaced(t, func(theirs net.Conn) {
 			<-time.After(patience - time.Second)
 			close(next)
 			<-time.After(patience - time.Second)
@@ -116,11 +116,11 @@ func TestPhaseMovesDeadline(t *testing.T) {
 	})
 }
 
-// What we do in the meantime is not held against the other side: neither between
-// two reads, nor in a pause.
+// TestOwnTimeDoesNotCount checks that neither the time between two reads nor a pause counts against
+// the peer.
 func TestOwnTimeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ours := paced(t, func(theirs net.Conn) { drip(theirs, 2, 20*time.Second) })
+		ours := startPaced(t, func(theirs net.Conn) { drip(theirs, 2, 20*time.Second) })
 		one := make([]byte, 1)
 		for range 2 {
 			if _, err := ours.Read(one); err != nil {
@@ -130,7 +130,7 @@ func TestOwnTimeDoesNotCount(t *testing.T) {
 			ours.expect(minRate * 10)
 		}
 
-		ours = paced(t, func(theirs net.Conn) { drip(theirs, 1, 6*patience) })
+		ours = startPaced(t, func(theirs net.Conn) { drip(theirs, 1, 6*patience) })
 		go func() {
 			<-time.After(patience / 2)
 			ours.pause()
@@ -143,12 +143,12 @@ func TestOwnTimeDoesNotCount(t *testing.T) {
 	})
 }
 
-// What is sent is paced in the same way. The other side has a pipe without a
-// buffer, so a byte is taken when it is read.
+// TestSlowWrites checks that writes are paced in the same way. The pipe has no buffer, so a write
+// ends when the peer has read it.
 func TestSlowWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const size = 20 << 20
-		ours := paced(t, func(theirs net.Conn) {
+		ours := startPaced(t, func(theirs net.Conn) {
 			piece := make([]byte, 20_000)
 			for {
 				<-time.After(time.Second)
@@ -162,12 +162,12 @@ func TestSlowWrites(t *testing.T) {
 			t.Errorf("%d bytes, %v", n, err)
 		}
 
-		ours = paced(t, func(net.Conn) {})
+		ours = startPaced(t, func(net.Conn) {})
 		ours.expect(size)
 		began := time.Now()
 		n, err := ours.Write(make([]byte, size))
 		if elapsed := time.Since(began); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) || elapsed != patience {
-			t.Errorf("nobody reads: %d bytes in %v, %v", n, elapsed, err)
+			t.Errorf("no reads: %d bytes in %v, %v", n, elapsed, err)
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/mailtest"
-	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 )
@@ -36,13 +35,13 @@ func storyProbe(t *testing.T, h host) {
 	}
 
 	// A baseline would skip a mail that the probe had marked as seen.
-	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)
 	if len(l.Messages) != 2 {
 		t.Errorf("after the probe %d of 2 mails are unread", len(l.Messages))
 	}
 }
 
-// A probe opens the mailbox read-only, and uses PEEK.
+// TestProbeIsReadOnly checks that a probe opens the mailbox read-only, and uses PEEK.
 func TestProbeIsReadOnly(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
@@ -64,7 +63,7 @@ func TestProbeIsReadOnly(t *testing.T) {
 }
 
 func TestProbeVerifiesSignatures(t *testing.T) {
-	d := newSigning(t)
+	d := newSigningDomain(t)
 	h, _ := memoryHost(t, mailtest.Options{})
 	h.append(datedLetter("@goulard3120 unsigned"), false)
 	h.append(sign(t, d.Signer, datedLetter("@goulard3120 signed")), false)
@@ -86,8 +85,7 @@ func TestProbeOfAnEmptyMailbox(t *testing.T) {
 }
 
 func TestProbeSender(t *testing.T) {
-	s := mailtest.StartMemory(t, mailtest.Options{})
-	server := mail.Server{Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password), CAFile: s.CAFile}
+	server, s := startSink(t, mailtest.Options{})
 	auth, err := server.ProbeSender(t.Context())
 	if err != nil || !strings.Contains(auth, "PLAIN") {
 		t.Errorf("%q, %v", auth, err)

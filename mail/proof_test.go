@@ -2,7 +2,9 @@ package mail_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,7 +35,7 @@ const (
 
 	signature = "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=example.com; s=s1;\r\n h=from:to:subject:date:message-id; bh=aGFzaA==; b=c2lnbmVkIGJ5\r\n IHRoZW0=\r\n"
 
-	// foreign marks mail for somebody else. It leaves no trace.
+	// foreign marks mail for somebody else, which a scan skips.
 	foreign = "not ours"
 	// unreadable marks mail that may be foreign or meet any gate, because servers read such a
 	// header in different ways.
@@ -44,8 +46,8 @@ const (
 var call = "Subject: @goulard3120 do it\r\nDate: " + time.Now().Format(time.RFC1123Z) + "\r\n" +
 	signature + strings.Replace(signature, "example.com", "xn--exmple-cua.net", 1)
 
-// signedToo adds valid signatures to the results of the server, which begin with its first field.
-func signedToo(header string) string {
+// addSignatures adds valid signatures to the results of the server, which begin with its first field.
+func addSignatures(header string) string {
 	i := strings.Index(header, ar)
 	if i < 0 || strings.Contains(header, "dkim=pass") {
 		return header
@@ -213,22 +215,17 @@ var forgeries = []struct{ name, header, gate string }{
 	{"proved, to a list", pass + op + call + "List-Id: <x.example.com>\r\n", trust.GateList},
 }
 
-// gatesOf appends mails to the mailbox and returns the gate of each one, by UID. It returns foreign
-// for a mail that leaves no trace.
-func gatesOf(t *testing.T, h host, f trust.Filter, mails []string) map[string]mail.Message {
+// judgeMails appends mails to the mailbox, scans it, and returns the messages by their mails. A mail
+// for somebody else is not among them.
+func judgeMails(t *testing.T, h host, f trust.Filter, mails []string) map[string]mail.Message {
 	t.Helper()
 	uids := map[uint32]string{}
 	for _, m := range mails {
 		uids[h.append(m, false)] = m
 	}
 	f.MaxSize = 4 << 20
-	s, err := mailboxOf(h).Open(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	got := shelf{}
-	l, err := s.Scan(t.Context(), state.Cursor{}, f, 1000, got.keep)
+	got := mailsByUID{}
+	l, err := scanWith(t, mailboxOf(h), state.Cursor{}, f, 1000, got.keep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,12 +233,13 @@ func gatesOf(t *testing.T, h host, f trust.Filter, mails []string) map[string]ma
 	for _, m := range l.Messages {
 		found[uids[m.UID]] = m
 		if m.Gate == "" && got[m.UID] != uids[m.UID] {
-			t.Errorf("kept %q of %q", got[m.UID], uids[m.UID])
+			t.Errorf("stored %q of %q", got[m.UID], uids[m.UID])
 		}
 	}
 	return found
 }
 
+// gateOf returns the gate of a mail, or foreign.
 func gateOf(found map[string]mail.Message, raw string) string {
 	m, ok := found[raw]
 	if !ok {
@@ -253,12 +251,12 @@ func gateOf(found map[string]mail.Message, raw string) string {
 func testForgeries(t *testing.T, h host) {
 	var mails []string
 	whole := func(i int) string {
-		return signedToo(forgeries[i].header) + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", i)
+		return addSignatures(forgeries[i].header) + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", i)
 	}
 	for i := range forgeries {
 		mails = append(mails, whole(i))
 	}
-	found := gatesOf(t, h, trusting(), mails)
+	found := judgeMails(t, h, trusting(), mails)
 	for i, f := range forgeries {
 		m := found[whole(i)]
 		got := gateOf(found, whole(i))
@@ -275,7 +273,8 @@ func testForgeries(t *testing.T, h host) {
 	t.Logf("%d mails", len(forgeries))
 }
 
-// Some providers write auth=pass on mail between two of their customers.
+// TestSameProvider checks auth=pass, which some providers write on mail between two of their
+// customers.
 func TestSameProvider(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	end := op + call + "\r\nhello\r\n"
@@ -303,11 +302,8 @@ func TestSameProvider(t *testing.T) {
 		"X-Y: z\r\nReceived: x\r\n" + ar + "; dmarc=none\r\n" + ar + "; auth=pass smtp.auth=operator@example.com\r\n" + end:           "",
 		"X-Y: z\r\nReceived: x\r\n" + ar + "; dmarc=none\r\nX-Y: z\r\n" + ar + "; auth=pass smtp.auth=operator@example.com\r\n" + end: trust.GateTrust,
 	}
-	var mails []string
-	for raw := range cases {
-		mails = append(mails, raw)
-	}
-	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.SameProvider = true }), mails)
+	mails := slices.Collect(maps.Keys(cases))
+	found := judgeMails(t, h, trusting(func(f *trust.Filter) { f.SameProvider = true }), mails)
 	for raw, want := range cases {
 		if got := gateOf(found, raw); got != want {
 			t.Errorf("gate %q (%s), want %q for\n%s", got, found[raw].Reason, want, raw)
@@ -315,7 +311,7 @@ func TestSameProvider(t *testing.T) {
 	}
 }
 
-// With an empty authserv_id, no server is trusted.
+// TestEmptyAuthservID checks that an empty authserv_id trusts no server.
 func TestEmptyAuthservID(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	mails := []string{
@@ -323,7 +319,7 @@ func TestEmptyAuthservID(t *testing.T) {
 		"Authentication-Results: ; dmarc=pass header.from=example.com\r\n" + op + call + "\r\nhello\r\n",
 		"Authentication-Results: \"\"; dmarc=pass header.from=example.com\r\n" + op + call + "\r\nhello\r\n",
 	}
-	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.AuthservID = "" }), mails)
+	found := judgeMails(t, h, trusting(func(f *trust.Filter) { f.AuthservID = "" }), mails)
 	for _, raw := range mails {
 		if got := gateOf(found, raw); got != trust.GateTrust {
 			t.Errorf("gate %q, want %q for\n%s", got, trust.GateTrust, raw)
@@ -331,8 +327,8 @@ func TestEmptyAuthservID(t *testing.T) {
 	}
 }
 
-// The header of the mail that is kept decides, whatever the server reported
-// about it before.
+// TestFetchedHeaderDecides checks that the header of the stored mail decides, not the header that
+// the server reported before.
 func TestFetchedHeaderDecides(t *testing.T) {
 	for body, want := range map[string]string{
 		pass + op + call: "",
@@ -343,28 +339,17 @@ func TestFetchedHeaderDecides(t *testing.T) {
 		op + call: trust.GateTrust,
 	} {
 		body += "\r\nhello\r\n"
-		addr := scripted(t, func(c net.Conn) {
-			br := answerLogin(c, "* OK [UIDNEXT 6] x\r\n")
-			for {
-				line, err := br.ReadString('\n')
-				if err != nil {
-					return
-				}
-				tag, rest, _ := strings.Cut(line, " ")
-				head := op + call + "\r\n"
-				if strings.Contains(rest, "HEADER") {
-					fmt.Fprintf(c, "* 1 FETCH (UID 5 RFC822.SIZE 99 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n%s OK\r\n", len(head), head, tag)
-				} else if strings.HasPrefix(rest, "UID FETCH") {
-					fmt.Fprintf(c, "* 1 FETCH (UID 5 BODY[] {%d}\r\n%s)\r\n%s OK\r\n", len(body), body, tag)
+		addr := startServer(t, func(c net.Conn) {
+			for tag, command := range commands(answerLogin(c, "* OK [UIDNEXT 6] x\r\n")) {
+				if strings.Contains(command, "HEADER") {
+					sendHeaders(c, tag, op+call+"\r\n", 5)
+				} else if strings.HasPrefix(command, "UID FETCH") {
+					sendBody(c, tag, 5, body)
 				}
 			}
 		})
-		s, err := plainMailbox(addr).Open(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := s.Scan(t.Context(), state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}, trusting(), 10, shelf{}.keep)
-		s.Close()
+		b := plainMailbox(addr)
+		l, err := scanWith(t, b, state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 5}, trusting(), 10, discard)
 		if err != nil || len(l.Messages) != 1 || l.Messages[0].Gate != want {
 			t.Errorf("%+v, %v, want gate %q for\n%s", l.Messages, err, want, body)
 		}

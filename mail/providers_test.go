@@ -65,14 +65,14 @@ func (p provider) covers(header string) []string {
 
 // corpus makes mails of the operator and attacks on them.
 type corpus struct {
-	signing
+	signingDomain
 	ids message.IDs
 }
 
 var corpusKey = message.IDKey{Secret: []byte("a secret of the agent")}
 
 func newCorpus(t *testing.T) corpus {
-	return corpus{newSigning(t), message.IDs{Handle: filter.Handle, Address: filter.Own, IDKey: corpusKey}}
+	return corpus{newSigningDomain(t), message.IDs{Handle: filter.Handle, Address: filter.Own, IDKey: corpusKey}}
 }
 
 // filters returns a filter for each way to prove a mail.
@@ -125,8 +125,8 @@ func (c corpus) arrives(raw string) string {
 	return ar + results + "; dmarc=" + dmarc + " header.from=example.com\r\nReceived: from x by mx.example.org\r\n" + raw
 }
 
-// texts returns bodies in the forms of real programs, with their fields.
-func texts(text string) map[string][2]string {
+// mailBodies returns bodies in the forms of real programs, with their fields.
+func mailBodies(text string) map[string][2]string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Grüße, " + text + "\r\n"))
 	alternative := "--b1\r\nContent-Type: text/plain; charset=\"UTF-8\"\r\n\r\n" + text + "\r\n--b1\r\nContent-Type: text/html; charset=\"UTF-8\"\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n<div class=3D\"x\">" + text + "</div>\r\n--b1--\r\n"
 	return map[string][2]string{
@@ -142,7 +142,7 @@ func texts(text string) map[string][2]string {
 	}
 }
 
-// pick returns the texts of these names.
+// pick returns the bodies of these names.
 func pick(all map[string][2]string, names ...string) map[string][2]string {
 	chosen := map[string][2]string{}
 	for _, name := range names {
@@ -151,13 +151,13 @@ func pick(all map[string][2]string, names ...string) map[string][2]string {
 	return chosen
 }
 
-// judge is what becomes of mails, by the mail as it arrived.
+// judge returns the messages of a scan by their mails.
 func (c corpus) judge(f trust.Filter, mails []string) map[string]mail.Message {
 	h, _ := memoryHost(c.t, mailtest.Options{})
-	return gatesOf(c.t, h, f, mails)
+	return judgeMails(c.t, h, f, mails)
 }
 
-// Honest mail of every provider comes in, in both modes.
+// TestMailOfEveryProvider checks that honest mail of every provider comes in, in both modes.
 func TestMailOfEveryProvider(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
@@ -172,7 +172,7 @@ func TestMailOfEveryProvider(t *testing.T) {
 			mails = append(mails, raw)
 		}
 		answer := "In-Reply-To: " + id + "\r\nReferences: <x@example.com>\r\n " + id + "\r\n"
-		for kind, b := range texts("what is new?") {
+		for kind, b := range mailBodies("what is new?") {
 			add(kind+", new", writtenMail(filter.Own, "@goulard3120 hello", "", b[0], b[1]))
 			add(kind+", to many", writtenMail("Ann <ann@example.org>, \"The Agent\" <"+filter.Own+">", "@goulard3120 hello", "Cc: Bob <bob@example.org>\r\n", b[0], b[1]))
 			add(kind+", answer that calls", writtenMail(filter.Own, "Re: "+thread, answer, b[0], b[1]))
@@ -213,7 +213,7 @@ func (c corpus) attacksOnOthersMail(p provider, text string) (attacks []attack) 
 	id := c.ids.Make("reply.t1", "the weather") // the attacker has a mail of ours
 	guessed := "<reply.t1.goulard3120@example.org>"
 	invented := "<reply.t2.abcdefghijklmnopqrstuvwxyz234567.goulard3120@example.org>"
-	for kind, b := range pick(texts(text), "plain", "alternative") {
+	for kind, b := range pick(mailBodies(text), "plain", "alternative") {
 		raw := c.sends(p, writtenMail("Friend <friend@example.net>", "lunch", "Cc: other@example.net\r\n", b[0], b[1]))
 		bare := c.sends(p, writtenMail("Friend <friend@example.net>", "lunch", "", b[0], b[1]))
 		add := func(class, name, raw string) {
@@ -254,7 +254,7 @@ func (c corpus) attacksOnChangedMail(p provider, text string) (attacks []attack)
 		"Content-Type: multipart/mixed; boundary=b1\r\n", "Content-Type: multipart/alternative; boundary=b1\r\n", "Content-Type: multipart/digest; boundary=b0\r\n",
 		"Content-Type: multipart/mixed; boundary=x\r\n", "Content-Type: multipart/related; boundary=b1; start=\"<x>\"\r\n", "Content-Type: multipart/alternative; boundary=b0\r\n"}
 	encodings := []string{"", "Content-Transfer-Encoding: base64\r\n", "Content-Transfer-Encoding: quoted-printable\r\n", "Content-Transfer-Encoding: 8bit\r\n", "Content-Transfer-Encoding: x-uuencode\r\n"}
-	bodies := texts(text)
+	bodies := mailBodies(text)
 	if message.Control(text) != "" {
 		bodies = pick(bodies, "plain", "base64")
 	}
@@ -336,9 +336,9 @@ func (c corpus) lookAlikes(text string) (attacks []attack) {
 	return attacks
 }
 
-// No mail that somebody made of a mail that the operator signed has an effect
-// that the operator's own would not have had. All attacks are tried if all that is real
-// is required, else a ninth of them.
+// TestChangedSignedMail checks that a mail that an attacker makes of a signed mail of the operator
+// is rejected, or is the same order. With AGENTSTATELOOP_REQUIRE_REAL it tries all attacks, and
+// otherwise a fifteenth of them.
 func TestChangedSignedMail(t *testing.T) {
 	t.Parallel()
 	c := newCorpus(t)
@@ -361,7 +361,7 @@ func TestChangedSignedMail(t *testing.T) {
 		attacks = c.arrive(attacks)
 		for mode, f := range c.filters() {
 			for chunk := range slices.Chunk(attacks, 300) {
-				c.wantHeld(mode, f, chunk, tried)
+				c.wantRejected(mode, f, chunk, tried)
 			}
 		}
 	}
@@ -370,7 +370,7 @@ func TestChangedSignedMail(t *testing.T) {
 		t.Logf("%5d %s", tried[class], class)
 		total += tried[class]
 	}
-	t.Logf("%5d attacks held", total)
+	t.Logf("%5d attacks", total)
 }
 
 // everyNth returns every nth of all, from the one at first on.
@@ -381,9 +381,9 @@ func everyNth(nth int, all []attack, first int) (some []attack) {
 	return some
 }
 
-// wantHeld fails for each attack that comes in, unless it is the same order as
-// the original, and counts as that.
-func (c corpus) wantHeld(mode string, f trust.Filter, attacks []attack, tried map[string]int) {
+// wantRejected fails for each attack that comes in, unless it is the same order as the original and
+// has the same digest.
+func (c corpus) wantRejected(mode string, f trust.Filter, attacks []attack, tried map[string]int) {
 	c.t.Helper()
 	var mails []string
 	for _, a := range attacks {

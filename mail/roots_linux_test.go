@@ -101,31 +101,39 @@ func TestSystemRoots(t *testing.T) {
 		{"signed by no authority", withChain(must(leaf.Issue("mail.test")), leaf), "mail.test", false},
 	} {
 		if tt.host != "" { // without a name crypto/tls refuses before the handshake
-			if err := shake(t, &tls.Config{ServerName: tt.host}, tt.cert); (err == nil) != tt.ok {
+			if err := handshake(t, &tls.Config{ServerName: tt.host}, tt.cert); (err == nil) != tt.ok {
 				t.Errorf("%s: crypto/tls itself says %v, want ok %v", tt.name, err, tt.ok)
 			}
 		}
 		for remembered, root := range map[string]*mailtest.CA{"nothing": nil, "its root": system, "another root": systemToo} {
 			roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 			if root != nil && tt.host != "" {
-				learn(t, roots, tt.host, root)
+				rememberRoot(t, roots, tt.host, root)
 			}
-			if err := shakeTwice(t, roots, tt.host, tt.cert); (err == nil) != tt.ok {
+			if err := handshakeTwice(t, roots, tt.host, tt.cert); (err == nil) != tt.ok {
 				t.Errorf("%s, %s is remembered: %v, want ok %v", tt.name, remembered, err, tt.ok)
 			}
 		}
 	}
 }
 
-// learn makes roots remember root for host.
-func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
+// newBundle makes a file the system's bundle of roots until the end of the test.
+func newBundle(t testing.TB) (file string) {
+	must(x509.SystemCertPool()) // Go reads its roots once, before the bundle changes
+	file = filepath.Join(t.TempDir(), "bundle.pem")
+	t.Setenv("SSL_CERT_FILE", file)
+	return file
+}
+
+// rememberRoot makes roots remember root for host.
+func rememberRoot(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	t.Helper()
 	byAddress := func(c *x509.Certificate) {
 		if ip := net.ParseIP(host); ip != nil {
 			c.IPAddresses = []net.IP{ip}
 		}
 	}
-	if err := shake(t, roots.Config(host), must(root.Issue(host, byAddress))); err != nil {
+	if err := handshake(t, roots.Config(host), must(root.Issue(host, byAddress))); err != nil {
 		t.Fatal(err)
 	}
 	if !trustsOnly(roots, host, root) {
@@ -133,26 +141,26 @@ func learn(t *testing.T, roots *Roots, host string, root *mailtest.CA) {
 	}
 }
 
-// trustsOnly reports whether a process that begins now would believe root alone.
+// trustsOnly reports whether a process that begins now would trust root alone.
 func trustsOnly(roots *Roots, host string, root *mailtest.CA) bool {
 	pool := x509.NewCertPool()
 	pool.AddCert(root.Cert)
 	return NewRoots(roots.file).Config(host).RootCAs.Equal(pool)
 }
 
-// shakeTwice completes a handshake as the callers do.
-func shakeTwice(t *testing.T, roots *Roots, host string, cert tls.Certificate) error {
+// handshakeTwice completes a handshake as the callers do: it tries again with all roots.
+func handshakeTwice(t *testing.T, roots *Roots, host string, cert tls.Certificate) error {
 	t.Helper()
-	err := shake(t, roots.Config(host), cert)
+	err := handshake(t, roots.Config(host), cert)
 	if roots.Doubted(host, err) {
-		err = shake(t, roots.Config(host), cert)
+		err = handshake(t, roots.Config(host), cert)
 	}
 	return err
 }
 
-// A root counts only while the bundle of today holds exactly its block.
+// TestRootMustBeInBundle checks that a remembered root counts only while the system's bundle has
+// exactly its block.
 func TestRootMustBeInBundle(t *testing.T) {
-	must(x509.SystemCertPool()) // read once and for all, before the bundle is another one
 	block := string(system.PEM)
 	other := string(systemToo.PEM)
 	line, _, _ := strings.Cut(block, "\n")
@@ -177,28 +185,25 @@ func TestRootMustBeInBundle(t *testing.T) {
 		"one letter was changed": {other + block, other + strings.Replace(block, "M", "N", 1), false},
 	} {
 		roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
-		bundle := filepath.Join(t.TempDir(), "bundle.pem")
-		t.Setenv("SSL_CERT_FILE", bundle)
+		bundle := newBundle(t)
 		must(0, os.WriteFile(bundle, []byte(tt.before), 0o600))
-		learn(t, roots, "mail.test", system)
+		rememberRoot(t, roots, "mail.test", system)
 		must(0, os.WriteFile(bundle, []byte(tt.after), 0o600))
 		if got := trustsOnly(roots, "mail.test", system); got != tt.counts {
 			t.Errorf("%s: counts %v", name, got)
 		}
 		if cfg := NewRoots(roots.file).Config("mail.test"); !tt.counts && cfg.RootCAs != nil {
-			t.Errorf("%s: something else is believed alone", name)
+			t.Errorf("%s: another root is trusted alone", name)
 		}
 	}
 }
 
-// A block at the end of the file without a line end is not remembered.
+// TestRootWithoutNewline checks that a block at the end of the bundle without a newline is not
+// remembered.
 func TestRootWithoutNewline(t *testing.T) {
-	must(x509.SystemCertPool())
-	bundle := filepath.Join(t.TempDir(), "bundle.pem")
-	t.Setenv("SSL_CERT_FILE", bundle)
-	must(0, os.WriteFile(bundle, bytes.TrimSpace(system.PEM), 0o600))
+	must(0, os.WriteFile(newBundle(t), bytes.TrimSpace(system.PEM), 0o600))
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
-	if err := shake(t, roots.Config("mail.test"), must(system.Issue("mail.test"))); err != nil {
+	if err := handshake(t, roots.Config("mail.test"), must(system.Issue("mail.test"))); err != nil {
 		t.Fatal(err)
 	}
 	if trustsOnly(roots, "mail.test", system) {
@@ -206,23 +211,21 @@ func TestRootWithoutNewline(t *testing.T) {
 	}
 }
 
-// Two processes that write the same file keep each other's roots.
+// TestRootsOfTwoProcesses checks that two processes that write the same file keep each other's roots.
 func TestRootsOfTwoProcesses(t *testing.T) {
 	one := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	other := NewRoots(one.file)
 	one.Config("mail.test") // which reads the file
-	learn(t, other, "other.test", systemToo)
-	learn(t, one, "mail.test", system)
+	rememberRoot(t, other, "other.test", systemToo)
+	rememberRoot(t, one, "mail.test", system)
 	if !trustsOnly(one, "other.test", systemToo) {
-		t.Error("what the other process has learnt is lost")
+		t.Error("the root of the other process is lost")
 	}
 }
 
-// What stands in the file of the Roots makes nobody a root.
+// TestRootsFileIsUntrusted checks that the file of the Roots cannot make a certificate a root.
 func TestRootsFileIsUntrusted(t *testing.T) {
-	must(x509.SystemCertPool())
-	bundle := filepath.Join(t.TempDir(), "bundle.pem")
-	t.Setenv("SSL_CERT_FILE", bundle)
+	bundle := newBundle(t)
 	key := pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: system.Cert.RawSubjectPublicKeyInfo})
 	headers := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Headers: map[string]string{"a": "b"}, Bytes: system.Cert.Raw})
 	must(0, os.WriteFile(bundle, slices.Concat(system.PEM, key, headers, system.PEM), 0o600))
@@ -260,50 +263,48 @@ func TestRootsFileIsUntrusted(t *testing.T) {
 	}
 }
 
-// A server whose chain ends in another root from now on is believed at the second
-// connection, and at the first one later.
+// TestServerChangesRoot checks that a server whose chain ends in another root is trusted at the
+// second connection, and later at the first.
 func TestServerChangesRoot(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
-	learn(t, roots, "mail.test", systemToo)
-	learn(t, roots, "other.test", systemToo)
+	rememberRoot(t, roots, "mail.test", systemToo)
+	rememberRoot(t, roots, "other.test", systemToo)
 	cert := must(system.Issue("mail.test"))
-	err := shake(t, roots.Config("mail.test"), cert)
+	err := handshake(t, roots.Config("mail.test"), cert)
 	if err == nil || !roots.Doubted("mail.test", err) {
 		t.Fatalf("%v", err)
 	}
 	if roots.Doubted("other.test", err) || roots.Doubted("mail.test", io.EOF) {
-		t.Error("something else is doubted")
+		t.Error("another host or another error is doubted")
 	}
-	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
+	if err := handshake(t, roots.Config("mail.test"), cert); err != nil {
 		t.Fatal(err)
 	}
 	if !trustsOnly(roots, "mail.test", system) || !trustsOnly(roots, "other.test", systemToo) {
 		t.Error("the roots are not remembered")
 	}
-	if err := shake(t, roots.Config("mail.test"), cert); err != nil {
+	if err := handshake(t, roots.Config("mail.test"), cert); err != nil {
 		t.Error(err)
 	}
 }
 
-// Only so many servers are remembered, and a server's root once.
+// TestRootsAreCapped checks that the roots of the last maxPlaces servers are remembered.
 func TestRootsAreCapped(t *testing.T) {
 	roots := NewRoots(filepath.Join(t.TempDir(), "roots"))
 	for i := range maxPlaces + 3 {
-		learn(t, roots, fmt.Sprintf("mail%d.test", i), system)
+		rememberRoot(t, roots, fmt.Sprintf("mail%d.test", i), system)
 	}
 	if n := strings.Count(string(must(os.ReadFile(roots.file))), "\n"); n != maxPlaces {
 		t.Errorf("%d lines", n)
 	}
 	if !trustsOnly(roots, "mail10.test", system) || trustsOnly(roots, "mail2.test", system) {
-		t.Error("others than the first are forgotten")
+		t.Error("not the first ones are forgotten")
 	}
 }
 
 // TestLimitsOfRoots checks the limits on the system bundle and on the remembered roots.
 func TestLimitsOfRoots(t *testing.T) {
-	must(x509.SystemCertPool())
-	bundle := filepath.Join(t.TempDir(), "bundle.pem")
-	t.Setenv("SSL_CERT_FILE", bundle)
+	bundle := newBundle(t)
 	at := func(n int64) place { return place{host: fmt.Sprint(n), length: 1} }
 	remembered := func(file string) int {
 		roots := NewRoots(file)
@@ -344,8 +345,7 @@ func TestLimitsOfRoots(t *testing.T) {
 	})
 }
 
-// Every connection of this package is made once more for a root that is new: by IMAP
-// and SMTP, under TLS from the start and by STARTTLS.
+// TestReconnectsForNewRoot checks that each kind of connection is made once more for a new root.
 func TestReconnectsForNewRoot(t *testing.T) {
 	s := must(mailtest.Start(t.TempDir(), mailtest.Options{CA: system}))
 	t.Cleanup(func() { s.Close() })
@@ -364,7 +364,7 @@ func TestReconnectsForNewRoot(t *testing.T) {
 			Secret: func(context.Context) (string, error) { return s.Password, nil },
 			Roots:  NewRoots(filepath.Join(t.TempDir(), "roots"))}
 		host, _, _ := net.SplitHostPort(tt.addr)
-		learn(t, server.Roots, host, systemToo)
+		rememberRoot(t, server.Roots, host, systemToo)
 		if err := tt.open(server); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 		}
@@ -383,8 +383,8 @@ func notACA(ca *mailtest.CA) *mailtest.CA {
 	}
 }
 
-// shake completes a handshake on loopback and returns the error of the client.
-func shake(t *testing.T, cfg *tls.Config, cert tls.Certificate) error {
+// handshake completes a handshake on loopback and returns the error of the client.
+func handshake(t *testing.T, cfg *tls.Config, cert tls.Certificate) error {
 	t.Helper()
 	ln := must(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}}))
 	defer ln.Close()
@@ -411,15 +411,15 @@ func TestCAFile(t *testing.T) {
 	if cfg.MinVersion < tls.VersionTLS12 {
 		t.Error("TLS below 1.2 is allowed")
 	}
-	if err := shake(t, cfg, must(own.Issue("mail.test"))); err != nil {
+	if err := handshake(t, cfg, must(own.Issue("mail.test"))); err != nil {
 		t.Errorf("its own authority: %v", err)
 	}
-	if err := shake(t, must(s.tlsConfig()), must(system.Issue("mail.test"))); err == nil {
+	if err := handshake(t, must(s.tlsConfig()), must(system.Issue("mail.test"))); err == nil {
 		t.Error("ca_file does not replace the system's roots")
 	}
-	for content, want := range map[string]string{"none": "no certificate", "": "no certificate"} {
+	for _, content := range []string{"none", ""} {
 		must(0, os.WriteFile(file, []byte(content), 0o600))
-		if _, err := s.tlsConfig(); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := s.tlsConfig(); err == nil || !strings.Contains(err.Error(), "no certificate") {
 			t.Errorf("ca_file of %q: %v", content, err)
 		}
 	}
@@ -432,7 +432,7 @@ func TestCAFile(t *testing.T) {
 // BenchmarkRoots makes the pool for a handshake from the bundle of this machine and one more root,
 // the one that is needed.
 func BenchmarkRoots(b *testing.B) {
-	bundle := filepath.Join(b.TempDir(), "bundle.pem")
+	bundle := newBundle(b)
 	var all []byte
 	for _, f := range rootFiles {
 		if raw, err := os.ReadFile(f); err == nil {
@@ -444,8 +444,6 @@ func BenchmarkRoots(b *testing.B) {
 		all = append(all, must(mailtest.NewCA()).PEM...)
 	}
 	must(0, os.WriteFile(bundle, append(all, system.PEM...), 0o600))
-	must(x509.SystemCertPool())
-	b.Setenv("SSL_CERT_FILE", bundle)
 	file := filepath.Join(b.TempDir(), "roots")
 	p, ok := findRoot(system.Cert)
 	if !ok {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Only mail that lacks nothing but a proof may be asked about, and only if the
-// operator wants to be asked.
+// TestMailToChallenge checks that only mail that lacks just a proof may be challenged, and only if
+// the operator has configured that.
 func TestMailToChallenge(t *testing.T) {
 	for _, f := range []struct {
 		name   string
@@ -39,7 +39,7 @@ func TestMailToChallenge(t *testing.T) {
 				raw := header + fmt.Sprintf("Message-ID: <%d@example.com>\r\n\r\nhello\r\n", len(mails))
 				mails, whole[header] = append(mails, raw), raw
 			}
-			found := gatesOf(t, h, f.filter, mails)
+			found := judgeMails(t, h, f.filter, mails)
 			for header, want := range cases {
 				m, ok := found[whole[header]]
 				if !ok || m.Gate == "" || m.Ask != want || m.Ask && m.Gate != trust.GateTrust {
@@ -50,12 +50,12 @@ func TestMailToChallenge(t *testing.T) {
 	}
 }
 
-// Under require = "challenge" neither a statement of the server nor a signature
-// proves anything.
+// TestChallengeIgnoresProofs checks that under require = "challenge" neither a result of the server
+// nor a signature is a proof.
 func TestChallengeIgnoresProofs(t *testing.T) {
 	h, _ := memoryHost(t, mailtest.Options{})
 	raw := pass + op + call + "\r\nhello\r\n"
-	found := gatesOf(t, h, trusting(func(f *trust.Filter) { f.Require = trust.RequireChallenge }), []string{raw})
+	found := judgeMails(t, h, trusting(func(f *trust.Filter) { f.Require = trust.RequireChallenge }), []string{raw})
 	if m := found[raw]; m.Gate != trust.GateTrust || !m.Ask {
 		t.Errorf("%+v", m)
 	}

@@ -64,9 +64,8 @@ var namedUID = regexp.MustCompile(`(?i)UID +0*([0-9]+)`)
 // ends and uses little memory. It keeps no mail twice and passes no UID that the server has not
 // shown.
 func FuzzScan(f *testing.F) {
-	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
 	mailOf := func(uid int, section string) string {
-		return fmt.Sprintf("* 1 FETCH (UID %d RFC822.SIZE 60 BODY[%s] {%d}\r\n%s)\r\n", uid, section, len(head), head)
+		return fmt.Sprintf("* 1 FETCH (UID %d RFC822.SIZE 60 BODY[%s] {%d}\r\n%s)\r\n", uid, section, len(operatorHeader), operatorHeader)
 	}
 	ok := "TAG OK\r\n"
 	join := func(parts ...string) []byte { return []byte(strings.Join(parts, talkEnd)) }
@@ -84,7 +83,7 @@ func FuzzScan(f *testing.F) {
 		k := talk{bytes.Split(answers, []byte(talkEnd)), silent}
 		cur := state.Cursor{Validity: 7, Next: 4, Owed: []uint32{1, 2}, Large: []uint32{2}, Complete: noon}
 		uidNext := cur.Next + uint32(news)
-		b := plainMailbox(scripted(t, func(c net.Conn) { k.serve(c, uidNext) }))
+		b := plainMailbox(startServer(t, func(c net.Conn) { k.serve(c, uidNext) }))
 		b.Timeout, b.Large = 100*time.Millisecond, 10<<10
 		cur.Mailbox = b.ID()
 		s, err := b.Open(t.Context())

@@ -19,21 +19,13 @@ func TestUnparsedHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
 			first, unparsed, last := w.put("@goulard3120 one"), w.put("@goulard3120 two"), w.put("@goulard3120 three")
-			w.Do(func(s *mailtest.Scripted) {
-				lie := atHeader(answer)
-				s.Lie = func(_ int, uid uint32, body bool) string {
-					if uid != unparsed {
-						return ""
-					}
-					return lie(uid, body)
-				}
-			})
+			w.lie(always, about(unparsed, atHeader(answer)))
 			l := w.scan()
 			wantUIDs(t, "taken", uids(l), []uint32{first, unparsed, last})
 			if len(l.Failed) > 0 {
 				t.Errorf("failed %+v", l.Failed)
 			}
-			w.rests()
+			w.wantSettled()
 		})
 	}
 }
@@ -44,13 +36,11 @@ func TestUnparsedHeaderBeforeFailing(t *testing.T) {
 	w := newWithholding(t)
 	bad := []uint32{w.put("@goulard3120 bad"), w.put("@goulard3120 bad too")}
 	lie := atHeader("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, body bool) string {
-			if slices.Contains(bad, uid) {
-				return mailtest.HangUp
-			}
-			return lie(uid, body)
+	w.lie(always, func(uid uint32, body bool) string {
+		if slices.Contains(bad, uid) {
+			return mailtest.HangUp
 		}
+		return lie(uid, body)
 	})
 	for range bad {
 		w.scan()
@@ -58,22 +48,19 @@ func TestUnparsedHeaderBeforeFailing(t *testing.T) {
 	w.now = w.now.Add(time.Hour) // both are due
 	unparsed := w.put("@goulard3120 unparsed")
 	wantUIDs(t, "taken", uids(w.scan()), []uint32{unparsed})
-	w.Do(func(s *mailtest.Scripted) { s.Lie = nil })
+	w.tellTruth()
 	w.now = w.now.Add(time.Hour)
 	wantUIDs(t, "at last", uids(w.scan()), bad)
 }
 
-// TestNoHeader checks that a mail that begins with an empty line is passed. Anybody can send one,
-// so it must not count as withheld by the server.
-func TestNoHeader(t *testing.T) {
+// TestMailWithoutHeaderIsSkipped checks that a scan skips a mail that begins with an empty line.
+// Anybody can send one, so it must not count as withheld by the server.
+func TestMailWithoutHeaderIsSkipped(t *testing.T) {
 	w := newWithholding(t)
 	w.Put("\r\nno header at all\r\n", w.now)
-	w.Do(func(s *mailtest.Scripted) {
-		lie := atHeader("* 1 FETCH (UID %d RFC822.SIZE 20 BODY[HEADER] {0}\r\n)")
-		s.Lie = func(_ int, uid uint32, body bool) string { return lie(uid, body) }
-	})
+	w.lie(always, atHeader("* 1 FETCH (UID %d RFC822.SIZE 20 BODY[HEADER] {0}\r\n)"))
 	if l := w.scan(); len(l.Messages)+len(l.Failed) > 0 {
 		t.Errorf("taken %v, failed %+v", uids(l), l.Failed)
 	}
-	w.rests()
+	w.wantSettled()
 }

@@ -12,16 +12,16 @@ import (
 	"agentstateloop/state"
 )
 
-// TestSweep checks that a sweep takes exactly the operator's unread mail of the last week that the
-// state does not know, with one search.
-func TestSweep(t *testing.T) {
+// TestSweepTakesMissedMail checks that a sweep takes exactly the operator's unread mail of the last
+// week that the state does not know, with one search.
+func TestSweepTakesMissedMail(t *testing.T) {
 	w := newWithholding(t)
 	missed := w.put("@goulard3120 missed")
 	known := w.put("@goulard3120 known")
 	read := w.put("@goulard3120 read")
 	w.put("@dorlange3120 of another agent")
 	w.Put(letter("@goulard3120 of a stranger", "operator@example.com", "stranger@example.net"), w.now)
-	old := w.Put(letter("@goulard3120 old"), w.now.AddDate(0, 0, -9))
+	w.Put(letter("@goulard3120 old"), w.now.AddDate(0, 0, -9))
 	owed := w.put("@goulard3120 owed")
 	w.Do(func(s *mailtest.Scripted) { s.Mails[read].Seen = true })
 	w.cur.Next, w.cur.Owed = owed+1, []uint32{owed} // as a bug would leave it
@@ -40,35 +40,24 @@ func TestSweep(t *testing.T) {
 		t.Errorf("swept at %v, want %v", w.cur.Swept, w.now)
 	}
 	w.box.Sweep = false
-	w.rests()
-	if old == 0 {
-		t.Error("the old mail has the UID 0")
-	}
+	w.wantSettled()
 }
 
-// TestSweepAfterBaseline checks that what the search of a baseline has not named is
-// left to the sweep of the next scan.
+// TestSweepAfterBaseline checks that mail that the search of a baseline misses is taken by the sweep
+// of the next scan.
 func TestSweepAfterBaseline(t *testing.T) {
 	w := newWithholding(t)
 	missed := w.put("@goulard3120 missed")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Answer = func(_ int, command string) string {
-			if strings.Contains(command, "SEARCH") {
-				return "* SEARCH\r\nTAG OK done\r\n"
-			}
-			return ""
-		}
-	})
+	w.answer("SEARCH", emptySearch)
 	w.cur, w.box.Sweep = state.Cursor{}, true
 	if l := w.scan(); l.Swept != nil || !w.cur.Swept.IsZero() || len(w.Commands) != 1 {
 		t.Errorf("swept %+v, asked %q", l.Swept, w.Commands)
 	}
-	w.Do(func(s *mailtest.Scripted) { s.Answer = nil })
+	w.tellTruth()
 	wantUIDs(t, "by the sweep", uids(w.scan()), []uint32{missed})
 }
 
-// TestFailedSweep checks that a sweep that a server refuses, or that breaks off,
-// is repeated, and holds up nothing.
+// TestFailedSweep checks that a refused or broken sweep is repeated, and does not delay other mail.
 func TestFailedSweep(t *testing.T) {
 	for name, answer := range map[string]string{
 		"refused": "TAG NO not today\r\n", "not known": "TAG BAD what\r\n", "hung up": mailtest.HangUp,
@@ -78,44 +67,30 @@ func TestFailedSweep(t *testing.T) {
 			w := newWithholding(t)
 			missed := w.put("@goulard3120 missed")
 			w.cur.Next, w.box.Sweep = missed+1, true
-			w.Do(func(s *mailtest.Scripted) {
-				s.Answer = func(_ int, command string) string {
-					if strings.Contains(command, "SEARCH") {
-						return answer
-					}
-					return ""
-				}
-			})
+			w.answer("SEARCH", answer)
 			fresh := w.put("@goulard3120 new")
 			l := w.scan()
 			wantUIDs(t, "the new one", uids(l), []uint32{fresh})
 			if !w.cur.Swept.IsZero() || (l.SweepErr == nil) != (answer == mailtest.HangUp) {
 				t.Errorf("swept at %v, error %v", w.cur.Swept, l.SweepErr)
 			}
-			w.Do(func(s *mailtest.Scripted) { s.Answer = nil; s.Mails[fresh].Seen = true })
+			w.tellTruth()
+			w.Do(func(s *mailtest.Scripted) { s.Mails[fresh].Seen = true })
 			wantUIDs(t, "by the next sweep", uids(w.scan()), []uint32{missed})
 		})
 	}
 }
 
-// TestSweepOfBrokenMail checks that a mail that breaks the connection of a sweep is
-// owed, and does not keep the sweep from the others.
+// TestSweepOfBrokenMail checks that a mail that breaks the connection of a sweep stays pending, and
+// that the sweep takes the other mail.
 func TestSweepOfBrokenMail(t *testing.T) {
 	w := newWithholding(t)
 	bad, other := w.put("@goulard3120 bad"), w.put("@goulard3120 other")
-	taken := map[string]bool{}
 	w.cur.Next, w.box.Sweep = other+1, true
-	w.box.Known = func(key string) bool { return taken[key] }
-	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, _ bool) string { return fillIn(mailtest.HangUp, uid, uid == bad) }
-	})
+	w.lie(always, about(bad, atEach(mailtest.HangUp)))
 	var got []uint32
 	for range 4 {
-		l := w.scan()
-		got = append(got, uids(l)...)
-		for _, m := range l.Messages {
-			taken[m.Key] = true
-		}
+		got = append(got, uids(w.scan())...)
 	}
 	wantUIDs(t, "the other", got, []uint32{other})
 	if !slices.Equal(w.cur.Owed, []uint32{bad}) || w.cur.Swept.IsZero() {
@@ -146,23 +121,23 @@ func TestSweepIsBounded(t *testing.T) {
 	}
 }
 
-// storySweep sweeps a real server. A sweep without a result costs one round trip.
+// storySweep sweeps a real server twice: the second sweep has no result.
 func storySweep(t *testing.T, h host) {
 	b := mailboxOf(h)
 	b.Now = time.Now
-	cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+	cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
 	h.append(letter("@goulard3120 read"), true)
 	missed := h.append(letter("@goulard3120 missed"), false)
 	h.append(letter("@goulard3120 a stranger", "operator@example.com", "stranger@example.net"), false)
 	cur.Next = missed + 2
 	b.Sweep = true
-	l := mustScan(t, b, cur, 10, shelf{}.keep)
+	l := mustScan(t, b, cur, 10, discard)
 	wantUIDs(t, "swept", uids(l), []uint32{missed})
 	if l.Swept == nil || l.Swept.Looked != 1 || l.Cursor.Swept.IsZero() {
 		t.Errorf("swept %+v, cursor %+v", l.Swept, l.Cursor)
 	}
 	b.Known = func(key string) bool { return key == cur.Key(missed) }
-	if l = mustScan(t, b, l.Cursor, 10, shelf{}.keep); len(l.Messages) != 0 || l.Swept.Looked != 1 {
+	if l = mustScan(t, b, l.Cursor, 10, discard); len(l.Messages) != 0 || l.Swept.Looked != 1 {
 		t.Errorf("swept again %+v, taken %v", l.Swept, uids(l))
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A server that stalls in the middle of a scan does not block the scan.
+// TestStallInScan checks that a server that stalls does not block a scan.
 func TestStallInScan(t *testing.T) {
 	release := make(chan struct{})
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
@@ -31,7 +31,7 @@ func TestStallInScan(t *testing.T) {
 	h.append(letter("@goulard3120 hello"), false)
 	b := mailboxOf(h)
 	b.Timeout = 100 * time.Millisecond
-	if _, err := scan(t, b, state.Cursor{}, 10, shelf{}.keep); err == nil {
+	if _, err := scan(t, b, state.Cursor{}, 10, discard); err == nil {
 		t.Error("no error")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -42,7 +42,7 @@ func TestStallInScan(t *testing.T) {
 	}
 	defer s.Close()
 	time.AfterFunc(20*time.Millisecond, cancel)
-	l, err := s.Scan(ctx, state.Cursor{}, filter, 10, shelf{}.keep)
+	l, err := s.Scan(ctx, state.Cursor{}, filter, 10, discard)
 	if !errors.Is(err, context.Canceled) || len(l.Cursor.Failures) != 0 {
 		t.Errorf("got %v, tries %v", err, l.Cursor.Failures)
 	}
@@ -53,9 +53,9 @@ func bodyRequest(set imap.NumSet, o *imap.FetchOptions) (imap.UIDSet, bool) {
 	return set.(imap.UIDSet), len(o.BodySection) == 1 && o.BodySection[0].Specifier == imap.PartSpecifierNone
 }
 
-// A mail that the server cannot deliver is retried for ever with growing pauses. Other mails are
-// not delayed.
-func TestBrokenMail(t *testing.T) {
+// TestBrokenMailIsRetried checks that a mail that the server cannot deliver is retried for ever with
+// growing pauses, and does not delay other mail.
+func TestBrokenMailIsRetried(t *testing.T) {
 	for name, fault := range map[string]func(net.Conn) error{
 		"refused": func(net.Conn) error {
 			return &imap.Error{Type: imap.StatusResponseTypeNo, Code: imap.ResponseCodeServerBug, Text: "corrupt"}
@@ -78,7 +78,7 @@ func TestBrokenMail(t *testing.T) {
 				b := mailboxOf(h)
 				b.Addr, b.TLS = h.plain, mail.TLSNone
 				b.Now = func() time.Time { return now }
-				cur := mustScan(t, b, state.Cursor{}, 10, shelf{}.keep).Cursor
+				cur := mustScan(t, b, state.Cursor{}, 10, discard).Cursor
 				var good []uint32
 				good = append(good, h.append(letter("@goulard3120 before"), false))
 				bad.Store(h.append(letter("@goulard3120 broken"), false))
@@ -87,7 +87,7 @@ func TestBrokenMail(t *testing.T) {
 				var got []uint32
 				for range 200 { // more than a day
 					before := fetches.Load()
-					l, err := scan(t, b, cur, 10, shelf{}.keep)
+					l, err := scan(t, b, cur, 10, discard)
 					if f := cur.Failures[bad.Load()]; fetches.Load() == before && f.Due(now) || f.Tries > 0 && !f.Due(now) && fetches.Load() > before {
 						t.Fatalf("at %v asked %d times, failure %+v", now, fetches.Load()-before, f)
 					}
@@ -111,7 +111,7 @@ func TestBrokenMail(t *testing.T) {
 				}
 				broken := bad.Swap(0)
 				now = now.Add(6 * time.Hour)
-				l := mustScan(t, b, cur, 10, shelf{}.keep)
+				l := mustScan(t, b, cur, 10, discard)
 				wantUIDs(t, "at last", uids(l), []uint32{broken})
 				if len(l.Ended) != 1 || l.Ended[0].Key != cur.Key(broken) || l.Ended[0].Gone || len(l.Cursor.Owed)+len(l.Cursor.Failures) != 0 {
 					t.Errorf("ended %+v, cursor %+v", l.Ended, l.Cursor)
@@ -121,7 +121,8 @@ func TestBrokenMail(t *testing.T) {
 	}
 }
 
-// A temporary failure of the server does not count against any mail.
+// TestOutageBlamesNoMail checks that a temporary failure of the server does not count against any
+// mail.
 func TestOutageBlamesNoMail(t *testing.T) {
 	var down atomic.Bool
 	h, _ := memoryHost(t, mailtest.Options{OnFetch: func(net.Conn, imap.NumSet, *imap.FetchOptions) error {
@@ -134,42 +135,36 @@ func TestOutageBlamesNoMail(t *testing.T) {
 	down.Store(true)
 	cur := state.Cursor{}
 	for range 5 {
-		l, err := scan(t, mailboxOf(h), cur, 10, shelf{}.keep)
+		l, err := scan(t, mailboxOf(h), cur, 10, discard)
 		if err == nil || len(l.Failed) != 0 {
 			t.Fatalf("err %v, failed %v", err, l.Failed)
 		}
 		cur = l.Cursor
 	}
 	down.Store(false)
-	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, shelf{}.keep)), []uint32{uid})
+	wantUIDs(t, "at last", uids(mustScan(t, mailboxOf(h), cur, 10, discard)), []uint32{uid})
 }
 
-// Some servers answer n:* with the last message, send no UIDNEXT, or report
-// wrong sizes.
+// operatorHeader is the shortest header of a mail that passes.
+const operatorHeader = "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
+
+// TestServerWithoutUIDNext checks servers that answer n:* with the last message, send no UIDNEXT, or
+// report wrong sizes.
 func TestServerWithoutUIDNext(t *testing.T) {
-	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
-	reply := func(uid int) string {
-		return fmt.Sprintf("* 1 FETCH (UID %d FLAGS () RFC822.SIZE 9 INTERNALDATE \"05-Jan-2026 10:00:00 +0000\" BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n", uid, len(head), head)
-	}
+	const reply = "* 1 FETCH (UID %d FLAGS () RFC822.SIZE 9 INTERNALDATE \"05-Jan-2026 10:00:00 +0000\" BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n%s OK\r\n"
 	for last, want := range map[int][]uint32{4: nil, 9: {9}} {
-		addr := scripted(t, func(c net.Conn) {
-			br := answerLogin(c, "")
-			for {
-				line, err := br.ReadString('\n')
-				if err != nil {
-					return
-				}
-				tag, rest, _ := strings.Cut(line, " ")
+		addr := startServer(t, func(c net.Conn) {
+			for tag, command := range commands(answerLogin(c, "")) {
 				switch {
-				case strings.HasPrefix(rest, "UID FETCH 5:*"):
-					io.WriteString(c, reply(last)+tag+" OK\r\n")
-				case strings.HasPrefix(rest, "UID FETCH"):
-					fmt.Fprintf(c, "* 1 FETCH (UID %d BODY[] {%d}\r\n%s)\r\n%s OK\r\n", last, len(head), head, tag)
+				case strings.HasPrefix(command, "UID FETCH 5:*"):
+					fmt.Fprintf(c, reply, last, len(operatorHeader), operatorHeader, tag)
+				case strings.HasPrefix(command, "UID FETCH"):
+					sendBody(c, tag, last, operatorHeader)
 				}
 			}
 		})
 		cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
-		l := mustScan(t, plainMailbox(addr), cur, 10, shelf{}.keep)
+		l := mustScan(t, plainMailbox(addr), cur, 10, discard)
 		wantUIDs(t, fmt.Sprintf("last is %d", last), uids(l), want)
 		if wantNext := uint32(max(5, last+1)); l.Cursor.Next != wantNext {
 			t.Errorf("cursor at %d, want %d", l.Cursor.Next, wantNext)
@@ -177,88 +172,78 @@ func TestServerWithoutUIDNext(t *testing.T) {
 	}
 }
 
-// A truncated body is not kept as a whole one.
+// sendHeaders answers a FETCH with the same header for each of these UIDs.
+func sendHeaders(c net.Conn, tag, header string, uids ...int) {
+	for _, uid := range uids {
+		fmt.Fprintf(c, "* %d FETCH (UID %d RFC822.SIZE 900 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n", uid-4, uid, len(header), header)
+	}
+	io.WriteString(c, tag+" OK\r\n")
+}
+
+// sendBody answers a FETCH with the whole mail.
+func sendBody(c net.Conn, tag string, uid int, raw string) {
+	fmt.Fprintf(c, "* 1 FETCH (UID %d BODY[] {%d}\r\n%s)\r\n%s OK\r\n", uid, len(raw), raw, tag)
+}
+
+// TestTornBody checks that a truncated body is not stored as a whole one.
 func TestTornBody(t *testing.T) {
-	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
-	addr := scripted(t, func(c net.Conn) {
-		br := answerLogin(c, "* OK [UIDNEXT 6] x\r\n")
-		for {
-			line, err := br.ReadString('\n')
-			if err != nil {
-				return
-			}
-			tag, rest, _ := strings.Cut(line, " ")
-			if strings.Contains(rest, "HEADER") {
-				fmt.Fprintf(c, "* 1 FETCH (UID 5 RFC822.SIZE 900 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n%s OK\r\n", len(head), head, tag)
-			} else if strings.HasPrefix(rest, "UID FETCH") {
-				fmt.Fprintf(c, "* 1 FETCH (UID 5 BODY[] {900}\r\n%s", head)
+	addr := startServer(t, func(c net.Conn) {
+		for tag, command := range commands(answerLogin(c, "* OK [UIDNEXT 6] x\r\n")) {
+			if strings.Contains(command, "HEADER") {
+				sendHeaders(c, tag, operatorHeader, 5)
+			} else if strings.HasPrefix(command, "UID FETCH") {
+				io.WriteString(c, "* 1 FETCH (UID 5 BODY[] {900}\r\n"+operatorHeader)
 				return
 			}
 		}
 	})
 	cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
-	kept := false
+	stored := false
 	l, err := scan(t, plainMailbox(addr), cur, 10, func(m *mail.Message, raw io.Reader) error {
-		_, err := io.ReadAll(raw)
-		kept = err == nil
+		err := discard(m, raw)
+		stored = err == nil
 		return err
 	})
-	if err == nil || kept || len(l.Messages) != 0 {
-		t.Errorf("a torn body was kept: err %v, messages %v", err, l.Messages)
+	if err == nil || stored || len(l.Messages) != 0 {
+		t.Errorf("a torn body was stored: err %v, messages %v", err, l.Messages)
 	}
 	if l.Cursor.Failures[5].Tries != 1 || len(l.Cursor.Owed) != 1 {
 		t.Errorf("cursor %+v", l.Cursor)
 	}
 }
 
-// Bodies may arrive in any order. If the connection breaks among them, the kept mails are passed
-// and the rest is owed.
+// TestBodiesOutOfOrder checks that bodies may arrive in any order. If the connection breaks among
+// them, the cursor passes the stored mails and the others stay pending.
 func TestBodiesOutOfOrder(t *testing.T) {
-	head := "From: operator@example.com\r\nSubject: @goulard3120\r\n\r\n"
-	addr := scripted(t, func(c net.Conn) {
-		br := answerLogin(c, "* OK [UIDNEXT 8] x\r\n")
-		for {
-			line, err := br.ReadString('\n')
-			if err != nil {
-				return
-			}
-			tag, rest, _ := strings.Cut(line, " ")
-			if strings.Contains(rest, "HEADER") {
-				for _, uid := range []int{6, 5, 7} {
-					fmt.Fprintf(c, "* %d FETCH (UID %d RFC822.SIZE 900 BODY[HEADER.FIELDS (X)] {%d}\r\n%s)\r\n", uid-4, uid, len(head), head)
-				}
-				io.WriteString(c, tag+" OK\r\n")
-			} else if strings.HasPrefix(rest, "UID FETCH") {
-				fmt.Fprintf(c, "* 3 FETCH (UID 7 BODY[] {%d}\r\n%s)\r\n* 1 FETCH (UID 5 BODY[] {900}\r\n%s", len(head), head, head)
+	addr := startServer(t, func(c net.Conn) {
+		for tag, command := range commands(answerLogin(c, "* OK [UIDNEXT 8] x\r\n")) {
+			if strings.Contains(command, "HEADER") {
+				sendHeaders(c, tag, operatorHeader, 6, 5, 7)
+			} else if strings.HasPrefix(command, "UID FETCH") {
+				fmt.Fprintf(c, "* 3 FETCH (UID 7 BODY[] {%d}\r\n%[2]s)\r\n* 1 FETCH (UID 5 BODY[] {900}\r\n%[2]s", len(operatorHeader), operatorHeader)
 				return
 			}
 		}
 	})
 	cur := state.Cursor{Mailbox: plainMailbox(addr).ID(), Validity: 7, Next: 5}
-	l, err := scan(t, plainMailbox(addr), cur, 10, shelf{}.keep)
+	l, err := scan(t, plainMailbox(addr), cur, 10, discard)
 	if err == nil {
 		t.Error("no error")
 	}
-	wantUIDs(t, "kept", uids(l), []uint32{7})
+	wantUIDs(t, "stored", uids(l), []uint32{7})
 	wantUIDs(t, "owed", l.Cursor.Owed, []uint32{5, 6})
 	if l.Cursor.Next != 8 || l.Cursor.Failures[5].Tries != 1 || l.Cursor.Failures[6].Tries != 0 {
 		t.Errorf("cursor %+v", l.Cursor)
 	}
 }
 
-// Among many new mails only the headers of the operator's mails are fetched.
+// TestForeignMailIsNotFetched checks that only the headers of the operator's mails among many new
+// mails are fetched.
 func TestForeignMailIsNotFetched(t *testing.T) {
 	tr := newTrace()
 	h, _ := memoryHost(t, mailtest.Options{Trace: tr})
-	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
-	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
-	for range 1100 {
-		h.append(foreign, false)
-	}
-	ours := h.append(letter("@goulard3120 among many"), true)
-	before := len(tr.String())
-	wantUIDs(t, "ours", uids(mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)), []uint32{ours})
-	if n := len(tr.String()) - before; n > 10_000 { // sixteen headers were prefetched
+	storyForeign(t, h)
+	if n := len(tr.String()); n > 10_000 { // two polls, with sixteen prefetched headers
 		t.Errorf("%d bytes on the wire for one mail among 1,100", n)
 	}
 }
@@ -266,10 +251,10 @@ func TestForeignMailIsNotFetched(t *testing.T) {
 func storyBaseline(t *testing.T, h host) {
 	h.append(letter("@goulard3120 old and read"), true)
 	unread := h.append(letter("@goulard3120 old and unread"), false)
-	h.append(letter("nobody is called"), false)
+	h.append(letter("no callsign"), false)
 	h.append(letter("@goulard3120 a stranger", "operator@example.com", "stranger@example.net"), false)
 
-	got := shelf{}
+	got := mailsByUID{}
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
 	wantUIDs(t, "baseline", uids(l), []uint32{unread})
 	if l.Cursor.Mailbox != mailboxOf(h).ID() || l.Cursor.Validity == 0 || l.Cursor.Next != unread+3 || len(l.Cursor.Owed) != 0 || !l.Cursor.Complete.Equal(noon) {
@@ -293,10 +278,10 @@ func storyBaseline(t *testing.T, h host) {
 }
 
 func storyRead(t *testing.T, h host) {
-	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)
 	read := h.append(letter("Re: @goulard3120"), true)
 	h.append(letter("not for us"), false)
-	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, discard)
 	wantUIDs(t, "read mail", uids(l), []uint32{read})
 	if !l.Messages[0].Seen {
 		t.Error("Seen is false for a mail that was read")
@@ -312,7 +297,7 @@ func storyLimit(t *testing.T, h host) {
 	var got []uint32
 	cur := state.Cursor{}
 	for range 2 {
-		l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
+		l := mustScan(t, mailboxOf(h), cur, 2, discard)
 		got = append(got, uids(l)...)
 		cur = l.Cursor
 	}
@@ -324,7 +309,7 @@ func storyLimit(t *testing.T, h host) {
 		h.append(letter("nobody"), false)
 	}
 	for range 3 {
-		l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
+		l := mustScan(t, mailboxOf(h), cur, 2, discard)
 		if n := len(l.Messages); n > 2 {
 			t.Fatalf("took %d, the limit is 2", n)
 		}
@@ -334,21 +319,21 @@ func storyLimit(t *testing.T, h host) {
 	wantUIDs(t, "new mail, two at a time", got, all)
 
 	h.append(letter("@goulard3120 one more"), false)
-	l := mustScan(t, mailboxOf(h), cur, 0, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), cur, 0, discard)
 	if len(l.Messages) != 0 || l.Cursor.Next != cur.Next || !l.Rest {
 		t.Errorf("limit 0: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
 	}
 }
 
-// Rejected mail does not count against the limit of accepted mail.
+// storyForgedAhead checks that rejected mail does not count against the limit of accepted mail.
 func storyForgedAhead(t *testing.T, h host) {
-	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 2, shelf{}.keep).Cursor
+	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 2, discard).Cursor
 	for range 60 {
 		h.append(letter("@goulard3120 forged", "\r\n\r\nhello", "\r\nAuto-Submitted: auto-replied\r\n\r\nhello"), false)
 	}
 	first, second := h.append(letter("@goulard3120 first"), false), h.append(letter("@goulard3120 second"), false)
 	h.append(letter("@goulard3120 third"), false)
-	l := mustScan(t, mailboxOf(h), cur, 2, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), cur, 2, discard)
 	var in []uint32
 	for _, m := range l.Messages {
 		if m.Gate == "" {
@@ -361,17 +346,17 @@ func storyForgedAhead(t *testing.T, h host) {
 	}
 }
 
-// A scan that has used up its time starts no further request. The rest stays beyond the cursor, and
-// Rest is true.
+// storyLate checks that a scan starts no request after its time limit. The cursor stays before the
+// remaining mail, and Rest is true.
 func storyLate(t *testing.T, h host) {
-	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 9, shelf{}.keep).Cursor
+	cur := mustScan(t, mailboxOf(h), state.Cursor{}, 9, discard).Cursor
 	uid := h.append(letter("@goulard3120 in time"), false)
 	late := mailboxOf(h)
 	late.Until = time.Now().Add(-time.Second)
-	if l := mustScan(t, late, cur, 9, shelf{}.keep); len(l.Messages) != 0 || !l.Rest || l.Cursor.Next > uid {
+	if l := mustScan(t, late, cur, 9, discard); len(l.Messages) != 0 || !l.Rest || l.Cursor.Next > uid {
 		t.Errorf("too late: took %v, rest %v, cursor %+v", uids(l), l.Rest, l.Cursor)
 	}
-	l := mustScan(t, mailboxOf(h), cur, 9, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), cur, 9, discard)
 	if l.Rest {
 		t.Error("Rest is true after a scan that saw everything")
 	}
@@ -388,19 +373,16 @@ func storySeen(t *testing.T, h host) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l, err := s.Scan(t.Context(), state.Cursor{}, filter, 10, shelf{}.keep)
-	if err != nil {
-		t.Fatal(err)
+	l, err := s.Scan(t.Context(), state.Cursor{}, filter, 10, discard)
+	if err != nil || s.UIDValidity() != l.Cursor.Validity {
+		t.Fatalf("UIDValidity() = %d, cursor %d, %v", s.UIDValidity(), l.Cursor.Validity, err)
 	}
-	if s.UIDValidity() != l.Cursor.Validity {
-		t.Errorf("Validity() = %d, cursor %d", s.UIDValidity(), l.Cursor.Validity)
-	}
-	wantUIDs(t, "before marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{ours, late})
+	wantUIDs(t, "before marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)), []uint32{ours, late})
 	s.MarkSeen([]uint32{ours, 4_000_000})
 	if err := s.Marked(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantUIDs(t, "after marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)), []uint32{late})
+	wantUIDs(t, "after marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)), []uint32{late})
 }
 
 func storyRenumbered(t *testing.T, h host) {
@@ -408,12 +390,12 @@ func storyRenumbered(t *testing.T, h host) {
 		t.Skip("this server's mailboxes are not renumbered by hand")
 	}
 	h.append(letter("@goulard3120 taken"), false)
-	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)
 	known := l.Messages[0]
 
 	h.renumber()
 	copied := h.append(letter("@goulard3120 taken"), true)
-	l = mustScan(t, mail.Mailbox{Server: h.server, Name: "INBOX"}, l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mail.Mailbox{Server: h.server, Name: "INBOX"}, l.Cursor, 10, discard)
 	wantUIDs(t, "read mail since the last scan", uids(l), []uint32{copied})
 	if l.Messages[0].Key == known.Key {
 		t.Error("the copy has the key of the original")
@@ -423,15 +405,15 @@ func storyRenumbered(t *testing.T, h host) {
 func storyRecovered(t *testing.T, h host) {
 	read := h.append(letter("@goulard3120 read, maybe taken"), true)
 	lost := state.Cursor{Complete: time.Now()}
-	wantUIDs(t, "everything since the day before", uids(mustScan(t, mailboxOf(h), lost, 10, shelf{}.keep)), []uint32{read})
+	wantUIDs(t, "everything since the day before", uids(mustScan(t, mailboxOf(h), lost, 10, discard)), []uint32{read})
 	lost.Complete = time.Now().Add(72 * time.Hour)
-	wantUIDs(t, "nothing before the day before", uids(mustScan(t, mailboxOf(h), lost, 10, shelf{}.keep)), nil)
+	wantUIDs(t, "nothing before the day before", uids(mustScan(t, mailboxOf(h), lost, 10, discard)), nil)
 }
 
 func storyTooBig(t *testing.T, h host) {
 	big := letter("@goulard3120 big", "hello", strings.Repeat("x\r\n", 400_000))
 	uid := h.append(big, false)
-	got := shelf{}
+	got := mailsByUID{}
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, got.keep)
 	wantUIDs(t, "big mail", uids(l), []uint32{uid})
 	if l.Messages[0].Gate != trust.GateSize {
@@ -461,18 +443,18 @@ func storyKeepFails(t *testing.T, h host) {
 	if len(l.Cursor.Failures) != 0 {
 		t.Errorf("a full disk counted against the mail: %v", l.Cursor.Failures)
 	}
-	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, discard)
 	wantUIDs(t, "with room again", uids(l), []uint32{second, third})
 }
 
 func storyForeign(t *testing.T, h host) {
-	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, shelf{}.keep)
+	l := mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)
 	foreign := letter("advertisement", "operator@example.com", "shop@example.net")
 	for range 1100 {
 		h.append(foreign, false)
 	}
 	ours := h.append(letter("@goulard3120 among many"), true)
-	l = mustScan(t, mailboxOf(h), l.Cursor, 10, shelf{}.keep)
+	l = mustScan(t, mailboxOf(h), l.Cursor, 10, discard)
 	wantUIDs(t, "the one of ours", uids(l), []uint32{ours})
 	if l.Cursor.Next != ours+1 {
 		t.Errorf("cursor at %d, want %d", l.Cursor.Next, ours+1)
@@ -485,7 +467,7 @@ func storyBytes(t *testing.T, h host) {
 		raw := letter(fmt.Sprintf("@goulard3120 %d", i), "hello\r\n", strings.Repeat("line of text äöü\r\n", i*i*300))
 		want[h.append(raw, false)] = raw
 	}
-	got := shelf{}
+	got := mailsByUID{}
 	mustScan(t, mailboxOf(h), state.Cursor{}, 100, got.keep)
 	for uid, raw := range want {
 		if got[uid] != raw {
@@ -497,6 +479,6 @@ func storyBytes(t *testing.T, h host) {
 	n := 0
 	l := mustScan(t, mailboxOf(h), state.Cursor{}, 100, func(*mail.Message, io.Reader) error { n++; return nil })
 	if n != len(want) || len(l.Messages) != len(want) {
-		t.Errorf("kept %d of %d without reading", n, len(want))
+		t.Errorf("passed %d of %d without reading", n, len(want))
 	}
 }

@@ -23,13 +23,11 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
+// startSink starts a server that receives mail by SMTP.
 func startSink(t testing.TB, options mailtest.Options) (mail.Server, *mailtest.Servers) {
 	t.Helper()
 	s := mailtest.StartMemory(t, options)
-	return mail.Server{
-		Addr: s.SMTPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password),
-		CAFile: s.CAFile, Timeout: time.Minute,
-	}, s
+	return tlsServer(s.SMTPTLS, s.Username, s.Password, s.CAFile), s
 }
 
 func open(t testing.TB, server mail.Server) *mail.Sender {
@@ -57,8 +55,9 @@ func renderedMail(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// A mail arrives byte for byte, with every kind of connection and login.
-func TestSend(t *testing.T) {
+// TestSendKeepsBytes checks that a mail arrives byte for byte, with every kind of connection and
+// login.
+func TestSendKeepsBytes(t *testing.T) {
 	server, s := startSink(t, mailtest.Options{Token: "ya29.token"})
 	raw := renderedMail(t)
 	for _, way := range []struct{ addr, tls, auth, secret string }{
@@ -111,8 +110,8 @@ func TestSenderIsRefused(t *testing.T) {
 	}
 }
 
-// Each failure says what became of the mail.
-func TestVerdicts(t *testing.T) {
+// TestSendVerdicts checks that each failure reports whether the mail may have arrived.
+func TestSendVerdicts(t *testing.T) {
 	reply := func(code int, enhanced ...int) error {
 		e := &smtp.SMTPError{Code: code, Message: "because"}
 		if len(enhanced) == 3 {
@@ -165,7 +164,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// A server that echoes the login later, truncated anywhere, does not get it into an error.
+// TestEchoAfterLogin checks that a server that echoes the login later, truncated anywhere, does not
+// get it into an error.
 func TestEchoAfterLogin(t *testing.T) {
 	const password = "pass-canary-0123456789"
 	padding := strings.Repeat("x", 240)
@@ -206,9 +206,9 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// relayed starts a relay of one connection to addr. It returns the relay's address and the flights
+// startRelay starts a relay of one connection to addr. It returns the relay's address and the flights
 // of the client.
-func relayed(t *testing.T, addr string) (string, func() []string) {
+func startRelay(t *testing.T, addr string) (string, func() []string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -227,15 +227,8 @@ func relayed(t *testing.T, addr string) (string, func() []string) {
 		there := &countingConn{Conn: conn}
 		answered := make(chan bool)
 		go func() {
-			p := make([]byte, 4096)
-			for {
-				n, err := there.Read(p)
-				here.Write(p[:n])
-				if err != nil {
-					close(answered)
-					return
-				}
-			}
+			io.Copy(here, there)
+			close(answered)
 		}()
 		io.Copy(there, here)
 		conn.Close()
@@ -250,11 +243,11 @@ func relayed(t *testing.T, addr string) (string, func() []string) {
 	return l.Addr().String(), func() []string { return <-done }
 }
 
-// A mail takes four flights after the greeting: EHLO, the login, the envelope with DATA,
-// and the mail. With TCP, TLS and the greeting that is seven round trips.
+// TestRoundTripsOfAMail checks that a mail takes four flights after the greeting: EHLO, the login,
+// the envelope with DATA, and the mail. With TCP, TLS and the greeting that is seven round trips.
 func TestRoundTripsOfAMail(t *testing.T) {
 	_, s := startSink(t, mailtest.Options{})
-	addr, flights := relayed(t, s.SMTP)
+	addr, flights := startRelay(t, s.SMTP)
 	server := mail.Server{Addr: addr, TLS: mail.TLSNone, Username: s.Username, Secret: fixedSecret(s.Password)}
 	c := open(t, server)
 	for range 2 {
@@ -280,21 +273,11 @@ func TestRoundTripsOfAMail(t *testing.T) {
 	}
 }
 
-// A server that refuses the recipient and requests the mail nevertheless gets neither the mail nor
-// the dot.
+// TestRefusedRecipientGetsNoMail checks that a server that refuses the recipient and requests the
+// mail nevertheless gets neither the mail nor the dot.
 func TestRefusedRecipientGetsNoMail(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	after := make(chan string, 1)
-	go func() {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
+	addr := startServer(t, func(conn net.Conn) {
 		io.WriteString(conn, "220 x\r\n")
 		lines := bufio.NewReader(conn)
 		for _, answer := range []string{"250-x\r\n250 PIPELINING", "250 ok", "550 nobody", "354 go on"} {
@@ -305,9 +288,9 @@ func TestRefusedRecipientGetsNoMail(t *testing.T) {
 		}
 		rest, _ := io.ReadAll(lines)
 		after <- string(rest)
-	}()
-	c := open(t, mail.Server{Addr: l.Addr().String(), TLS: mail.TLSNone})
-	err = c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil)
+	})
+	c := open(t, mail.Server{Addr: addr, TLS: mail.TLSNone})
+	err := c.Send(t.Context(), "a@example.org", []string{"b@example.com"}, strings.NewReader("Subject: x\r\n\r\nx\r\n"), nil)
 	failure, ok := errors.AsType[*mail.SendError](err)
 	if !ok || failure.Verdict != mail.Permanent || !failure.Recipient {
 		t.Errorf("%v", err)
@@ -317,7 +300,7 @@ func TestRefusedRecipientGetsNoMail(t *testing.T) {
 	}
 }
 
-// One connection carries many mails, even after one was rejected.
+// TestSenderIsReused checks that one connection carries many mails, even after one was rejected.
 func TestSenderIsReused(t *testing.T) {
 	server, s := startSink(t, mailtest.Options{OnRcpt: func(to string) error {
 		if to == "nobody@example.com" {
@@ -345,8 +328,8 @@ func TestSenderIsReused(t *testing.T) {
 	}
 }
 
-// Before the dot no mail is accepted, at any kind of failure. After it, a silent server leaves the
-// outcome unknown.
+// TestSendFailures checks that no mail is accepted before the dot, at any kind of failure. After the
+// dot a silent server leaves the outcome unknown.
 func TestSendFailures(t *testing.T) {
 	release := make(chan struct{})
 	server, s := startSink(t, mailtest.Options{OnData: func(net.Conn, []byte) error { <-release; return nil }})
@@ -366,7 +349,7 @@ func TestSendFailures(t *testing.T) {
 		t.Errorf("the body breaks off: %v", err)
 	}
 
-	withTime(t, func(timeout time.Duration) bool {
+	withGrowingTimeout(t, func(timeout time.Duration) bool {
 		server.Timeout = timeout
 		c, err := server.OpenSender(t.Context())
 		if err != nil {
@@ -385,9 +368,10 @@ func TestSendFailures(t *testing.T) {
 	}
 }
 
-// A server that echoes its input does not get the secret into a log.
+// TestSMTPSecretIsNotEchoed checks that a server that echoes its input does not get the secret into
+// an error.
 func TestSMTPSecretIsNotEchoed(t *testing.T) {
-	addr := scripted(t, func(c net.Conn) {
+	addr := startServer(t, func(c net.Conn) {
 		br := bufio.NewReader(c)
 		io.WriteString(c, "220 hi\r\n")
 		br.ReadString('\n')
@@ -407,14 +391,3 @@ func TestSMTPSecretIsNotEchoed(t *testing.T) {
 type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, errors.New("broken file") }
-
-func TestSilentSMTP(t *testing.T) {
-	silent := scripted(t, func(c net.Conn) { io.Copy(io.Discard, c) })
-	for _, way := range []string{mail.TLSNone, mail.TLSImplicit, mail.TLSStart} {
-		server := mail.Server{Addr: silent, TLS: way, Username: "a", Secret: fixedSecret("x"), Timeout: 50 * time.Millisecond}
-		_, err := server.OpenSender(t.Context())
-		if _, ok := state.CredentialFailure(err); ok || err == nil {
-			t.Errorf("%s: %v", way, err)
-		}
-	}
-}

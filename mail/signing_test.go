@@ -9,7 +9,7 @@ import (
 	"agentstateloop/mail/trust"
 )
 
-// A probe shows which fields of an answer each provider signs.
+// TestProbeShowsSignedFields checks that a probe shows which fields of an answer each provider signs.
 func TestProbeShowsSignedFields(t *testing.T) {
 	for name, want := range map[string]struct{ signed, added, unsigned string }{
 		"Gmail":                  {"from to cc subject date message-id in-reply-to references", "from to subject date message-id", "content-type"},
@@ -31,7 +31,7 @@ func TestProbeShowsSignedFields(t *testing.T) {
 			}
 			c := newCorpus(t)
 			id := c.ids.Make("reply.t1", "the weather")
-			b := texts("what is new?")["plain"]
+			b := mailBodies("what is new?")["plain"]
 			raw := c.arrives(c.sends(providers[i], writtenMail(filter.Own, "Re: the weather", "In-Reply-To: "+id+"\r\nReferences: "+id+"\r\n", b[0], b[1])))
 			for mode, f := range c.filters() {
 				trial := probeOne(t, f, raw)
@@ -43,20 +43,20 @@ func TestProbeShowsSignedFields(t *testing.T) {
 					t.Errorf("%s: signed %s, want %s", mode, got, want.signed)
 				}
 				if got := strings.Join(s.Added, " "); got != want.added {
-					t.Errorf("%s: none can be added of %s, want %s", mode, got, want.added)
+					t.Errorf("%s: oversigned %s, want %s", mode, got, want.added)
 				}
 				if got := strings.Join(s.Unsigned, " "); got != want.unsigned {
 					t.Errorf("%s: not signed %s, want %s", mode, got, want.unsigned)
 				}
 				if got := strings.Join(s.To, " "); got != filter.Own && name != "Microsoft 365" {
-					t.Errorf("%s: it is signed that it is to %s", mode, got)
+					t.Errorf("%s: the signed recipients are %s", mode, got)
 				}
 			}
 		})
 	}
 }
 
-// probeOne returns what a look shows of the one mail of a mailbox.
+// probeOne returns the trial of one mail by a probe.
 func probeOne(t *testing.T, f trust.Filter, raw string) trust.Trial {
 	t.Helper()
 	h, _ := memoryHost(t, mailtest.Options{})
@@ -68,11 +68,12 @@ func probeOne(t *testing.T, f trust.Filter, raw string) trust.Trial {
 	return found.Trials[0]
 }
 
-// What is not proved by a signature has none to show, or the right doubt.
+// TestProbeOfUnprovedMail checks that a probe shows no signature for a mail without a valid one, and
+// the doubt about a changed one.
 func TestProbeOfUnprovedMail(t *testing.T) {
 	c := newCorpus(t)
 	gmail := providers[0]
-	b := texts("what is new?")
+	b := mailBodies("what is new?")
 	plain, many := b["plain"], b["alternative"]
 	hello := writtenMail(filter.Own, "@goulard3120 hello", "", plain[0], plain[1])
 	signed := c.sends(gmail, hello)

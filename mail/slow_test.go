@@ -22,17 +22,17 @@ func longLetter(subject string, size int) string {
 	return letter(subject) + strings.Repeat(line, size/len(line))
 }
 
-// slowly returns a line to the server at addr on which size bytes take three times the deadline.
-func slowly(t *testing.T, addr string, size int, timeout time.Duration) *mailtest.SlowLine {
+// startSlow starts a line to the server at addr on which size bytes take three times the timeout.
+func startSlow(t *testing.T, addr string, size int, timeout time.Duration) *mailtest.SlowLine {
 	return mailtest.StartSlowLine(t, addr, int(float64(size)/(3*timeout).Seconds()))
 }
 
-// A mail comes in whole over a line on which it takes far longer than the deadline, with each kind
-// of connection.
+// storySlowLine checks that a mail comes in whole although it takes far longer than the timeout, with
+// each kind of connection.
 func storySlowLine(t *testing.T, h host) {
 	raw := longLetter("@goulard3120 hello", 300<<10)
 	uid := h.append(raw, false)
-	withTime(t, func(timeout time.Duration) bool {
+	withGrowingTimeout(t, func(timeout time.Duration) bool {
 		var slow atomic.Bool
 		var fetching sync.WaitGroup
 		for _, way := range []string{mail.TLSImplicit, mail.TLSStart, mail.TLSNone} {
@@ -40,10 +40,10 @@ func storySlowLine(t *testing.T, h host) {
 			if b.TLS = way; way != mail.TLSImplicit {
 				b.Addr = h.plain
 			}
-			b.Addr, b.Timeout = slowly(t, b.Addr, len(raw), timeout).Addr, timeout
+			b.Addr, b.Timeout = startSlow(t, b.Addr, len(raw), timeout).Addr, timeout
 			fetching.Go(func() {
-				mails := shelf{}
-				if err := scanAll(t, b, mails); err != nil {
+				mails := mailsByUID{}
+				if _, err := tryScan(t.Context(), b, filter, mails.keep); err != nil {
 					slow.Store(true)
 				} else if mails[uid] != raw {
 					t.Errorf("%s: %d bytes came in, not %d", way, len(mails[uid]), len(raw))
@@ -55,18 +55,8 @@ func storySlowLine(t *testing.T, h host) {
 	})
 }
 
-// scanAll fetches all mail of a mailbox.
-func scanAll(t *testing.T, b mail.Mailbox, mails shelf) error {
-	s, err := b.Open(t.Context())
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	_, err = s.Scan(t.Context(), state.Cursor{}, filter, 10, mails.keep)
-	return err
-}
-
-// A server that sends bytes without end, or stops in the middle, does not block a scan.
+// TestDrippingServers checks that a server that sends single bytes for ever, or stops in the middle,
+// does not block a scan.
 func TestDrippingServers(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]struct{ at, begin string }{
@@ -78,7 +68,7 @@ func TestDrippingServers(t *testing.T) {
 		for _, drips := range []int{10, 5000} {
 			t.Run(fmt.Sprintf("%s of %d", name, drips), func(t *testing.T) {
 				t.Parallel()
-				withTime(t, func(timeout time.Duration) bool {
+				withGrowingTimeout(t, func(timeout time.Duration) bool {
 					requests := make(chan bool, 1)
 					b := plainMailbox(lyingServer(t, lie{l.at, func(w io.Writer, _ string) {
 						requests <- true
@@ -91,7 +81,7 @@ func TestDrippingServers(t *testing.T) {
 						return false
 					}
 					defer s.Close()
-					got, err := s.Scan(t.Context(), state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}, filter, 10, shelf{}.keep)
+					got, err := s.Scan(t.Context(), state.Cursor{Mailbox: b.ID(), Validity: 7, Next: 3}, filter, 10, discard)
 					if err == nil || len(got.Messages) > 0 {
 						t.Errorf("error %v, %d mails came in", err, len(got.Messages))
 					}
@@ -115,14 +105,13 @@ func drip(w io.Writer, n int, pause time.Duration) {
 	io.Copy(io.Discard, w.(net.Conn))
 }
 
-// A long answer leaves over a slow line: what is still on its way when all is
-// written is waited for.
+// TestSlowDelivery checks that a sender waits until a long mail has arrived over a slow line.
 func TestSlowDelivery(t *testing.T) {
 	t.Parallel()
 	server, s := startSink(t, mailtest.Options{})
 	raw := longLetter("an answer", 300<<10)
-	withTime(t, func(timeout time.Duration) bool {
-		server.Addr, server.Timeout = slowly(t, s.SMTPTLS, len(raw), timeout).Addr, timeout
+	withGrowingTimeout(t, func(timeout time.Duration) bool {
+		server.Addr, server.Timeout = startSlow(t, s.SMTPTLS, len(raw), timeout).Addr, timeout
 		c, err := server.OpenSender(t.Context())
 		if err != nil {
 			return false
@@ -135,12 +124,12 @@ func TestSlowDelivery(t *testing.T) {
 	}
 }
 
-// A server that takes no more of a mail ends its delivery, before the dot.
+// TestServerStopsReading checks that a delivery ends before the dot if the server stops reading.
 func TestServerStopsReading(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})
 	defer close(stop)
-	addr := scripted(t, func(c net.Conn) {
+	addr := startServer(t, func(c net.Conn) {
 		c.(*net.TCPConn).SetReadBuffer(4 << 10)
 		br := bufio.NewReader(c)
 		io.WriteString(c, "220 hi\r\n")

@@ -18,7 +18,7 @@ func TestSpoolHasNoName(t *testing.T) {
 	}
 	defer s.close()
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
-		t.Errorf("left while a mail is held: %v, %v", names, err)
+		t.Errorf("files of an open spool: %v, %v", names, err)
 	}
 	for range 2 {
 		r, err := s.fromStart()
@@ -31,7 +31,8 @@ func TestSpoolHasNoName(t *testing.T) {
 	}
 }
 
-// A spool whose mail cannot be read to its end is an error, and leaves nothing.
+// TestSpoolOfBrokenMail checks that a mail that cannot be read to its end is an error, and leaves no
+// file.
 func TestSpoolOfBrokenMail(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -40,7 +41,7 @@ func TestSpoolOfBrokenMail(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
-		t.Errorf("left: %v, %v", names, err)
+		t.Errorf("files: %v, %v", names, err)
 	}
 }
 

@@ -1,10 +1,12 @@
 package mail_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ import (
 	"agentstateloop/state"
 )
 
-// The stories run against the server in memory and against a real Dovecot.
+// The stories run against the server in memory and against Dovecot.
 
 // host is an IMAP server with one mailbox, and a function that adds mail to it.
 type host struct {
@@ -29,11 +31,11 @@ type host struct {
 	renumber func()
 }
 
-// withTime calls far with longer and longer timeouts for a network phase, until far reports that
-// the attempt came far enough. The time depends on the machine.
-func withTime(t *testing.T, far func(timeout time.Duration) bool) {
+// withGrowingTimeout calls try with longer and longer timeouts for a network phase, until try
+// reports that the attempt came far enough. The time depends on the machine.
+func withGrowingTimeout(t *testing.T, try func(timeout time.Duration) bool) {
 	t.Helper()
-	for timeout := 100 * time.Millisecond; !far(timeout); timeout *= 2 {
+	for timeout := 100 * time.Millisecond; !try(timeout); timeout *= 2 {
 		if timeout > 20*time.Second {
 			t.Fatalf("not even with %v", timeout)
 		}
@@ -44,15 +46,19 @@ func fixedSecret(s string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return s, nil }
 }
 
+// tlsServer returns the settings of a server with TLS.
+func tlsServer(addr, username, password, caFile string) mail.Server {
+	return mail.Server{
+		Addr: addr, TLS: mail.TLSImplicit, Username: username, Secret: fixedSecret(password), CAFile: caFile, Timeout: time.Minute,
+	}
+}
+
 func memoryHost(t testing.TB, options mailtest.Options) (host, *mailtest.Servers) {
 	t.Helper()
 	s := mailtest.StartMemory(t, options)
 	return host{
-		server: mail.Server{
-			Addr: s.IMAPTLS, TLS: mail.TLSImplicit, Username: s.Username, Secret: fixedSecret(s.Password),
-			CAFile: s.CAFile, Timeout: time.Minute,
-		},
-		plain: s.IMAP,
+		server: tlsServer(s.IMAPTLS, s.Username, s.Password, s.CAFile),
+		plain:  s.IMAP,
 		append: func(raw string, seen bool) uint32 {
 			t.Helper()
 			var flags []mailFlag
@@ -104,10 +110,16 @@ func letter(subject string, edit ...string) string {
 	return strings.NewReplacer(edit...).Replace(raw)
 }
 
-// shelf is a Keep that stores mails by UID.
-type shelf map[uint32]string
+// discard is a Keep that reads each mail and stores none.
+func discard(_ *mail.Message, raw io.Reader) error {
+	_, err := io.Copy(io.Discard, raw)
+	return err
+}
 
-func (s shelf) keep(m *mail.Message, raw io.Reader) error {
+// mailsByUID is a Keep that stores mails by UID.
+type mailsByUID map[uint32]string
+
+func (s mailsByUID) keep(m *mail.Message, raw io.Reader) error {
 	b, err := io.ReadAll(raw)
 	s[m.UID] = string(b)
 	return err
@@ -116,13 +128,29 @@ func (s shelf) keep(m *mail.Message, raw io.Reader) error {
 // scan opens the mailbox, scans once and closes it.
 func scan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) (mail.Scan, error) {
 	t.Helper()
+	return scanWith(t, b, cur, filter, limit, keep)
+}
+
+// scanWith is scan with another filter.
+func scanWith(t testing.TB, b mail.Mailbox, cur state.Cursor, f trust.Filter, limit int, keep mail.Keep) (mail.Scan, error) {
+	t.Helper()
 	b.Ahead = cur
 	s, err := b.Open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	return s.Scan(t.Context(), cur, filter, limit, keep)
+	return s.Scan(t.Context(), cur, f, limit, keep)
+}
+
+// tryScan is scanWith on a mailbox that may fail to open.
+func tryScan(ctx context.Context, b mail.Mailbox, f trust.Filter, keep mail.Keep) (mail.Scan, error) {
+	s, err := b.Open(ctx)
+	if err != nil {
+		return mail.Scan{}, err
+	}
+	defer s.Close()
+	return s.Scan(ctx, state.Cursor{}, f, 50, keep)
 }
 
 func mustScan(t testing.TB, b mail.Mailbox, cur state.Cursor, limit int, keep mail.Keep) mail.Scan {
@@ -153,6 +181,21 @@ var noon = time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 
 func mailboxOf(h host) mail.Mailbox {
 	return mail.Mailbox{Server: h.server, Name: "INBOX", Now: func() time.Time { return noon }}
+}
+
+// commands returns the commands of an IMAP client, each with its tag.
+func commands(r *bufio.Reader) iter.Seq2[string, string] {
+	return func(yield func(tag, command string) bool) {
+		for {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				return
+			}
+			if tag, command, _ := strings.Cut(strings.TrimSpace(line), " "); !yield(tag, command) {
+				return
+			}
+		}
+	}
 }
 
 // runStories runs every story on a fresh host.

@@ -15,7 +15,7 @@ import (
 
 // These tests scan a server that withholds mail that it has.
 
-// withholding is a scripted server with its mailbox, and the scanner's cursor and clock.
+// withholding is a startServer server with its mailbox, and the scanner's cursor and clock.
 type withholding struct {
 	*mailtest.Scripted
 	t   *testing.T
@@ -23,7 +23,7 @@ type withholding struct {
 	now time.Time
 	cur state.Cursor
 
-	taken map[string]bool // keys
+	taken map[string]bool // keys of the mails that came in
 }
 
 func newWithholding(t *testing.T) *withholding {
@@ -42,12 +42,56 @@ func (w *withholding) put(subject string) uint32 { return w.Put(letter(subject),
 // expunge removes a mail.
 func (w *withholding) expunge(uid uint32) { w.Do(func(s *mailtest.Scripted) { delete(s.Mails, uid) }) }
 
+// always is a number of sessions that no test reaches.
+const always = 1000
+
+// lie replaces the answers to FETCH in this number of sessions from now on.
+func (w *withholding) lie(sessions int, lie func(uid uint32, body bool) string) {
+	w.Do(func(s *mailtest.Scripted) {
+		last := s.Sessions + sessions
+		s.Lie = func(session int, uid uint32, body bool) string {
+			if session > last {
+				return ""
+			}
+			return lie(uid, body)
+		}
+	})
+}
+
+// answer replaces the answer to each command that contains word.
+func (w *withholding) answer(word, answer string) {
+	w.Do(func(s *mailtest.Scripted) {
+		s.Answer = func(_ int, command string) string {
+			if strings.Contains(command, word) {
+				return answer
+			}
+			return ""
+		}
+	})
+}
+
+// emptySearch is the answer to a SEARCH without a result.
+const emptySearch = "* SEARCH\r\nTAG OK done\r\n"
+
+// renumber empties the mailbox and changes its UIDVALIDITY.
+func (w *withholding) renumber() {
+	w.Do(func(s *mailtest.Scripted) {
+		s.Validity, s.Next = 8, 1
+		clear(s.Mails)
+	})
+}
+
+// tellTruth ends lie and answer.
+func (w *withholding) tellTruth() {
+	w.Do(func(s *mailtest.Scripted) { s.Lie, s.Answer = nil, nil })
+}
+
 // scan scans once, a minute after the scan before.
 func (w *withholding) scan() mail.Scan {
 	w.t.Helper()
 	w.now = w.now.Add(time.Minute)
 	w.Do(func(*mailtest.Scripted) {})
-	l, err := scan(w.t, w.box, w.cur, 10, shelf{}.keep)
+	l, err := scan(w.t, w.box, w.cur, 10, discard)
 	if err != nil {
 		w.t.Logf("scan: %v", err)
 	}
@@ -66,25 +110,24 @@ func (w *withholding) scan() mail.Scan {
 	return l
 }
 
-// rests fails unless no mail is pending and a scan only asks for the headers of new mail.
-func (w *withholding) rests() {
+// wantSettled fails if a mail is pending, or if a scan asks for more than the headers of new mail.
+func (w *withholding) wantSettled() {
 	w.t.Helper()
 	if l := w.scan(); len(l.Messages) != 0 {
 		w.t.Errorf("taken twice: %v", uids(l))
 	}
 	if len(w.cur.Owed)+len(w.cur.Unseen)+len(w.cur.Failures) != 0 || !w.cur.Complete.Equal(w.now) {
-		w.t.Errorf("not at rest: %+v", w.cur)
+		w.t.Errorf("not settled: %+v", w.cur)
 	}
 	if !onlyAhead(w.Commands, w.cur) {
 		w.t.Errorf("an empty scan asks %q", w.Commands)
 	}
 }
 
-// withheld lists ways to withhold the header or the body of a mail in one session.
-var withheld = map[string]struct {
-	lie         func(uid uint32, body bool) string
-	empty       bool // the FETCH of the header seems to find nothing
-	bodyIsTruth bool
+// waysToWithhold lists ways to withhold the header or the body of a mail in one session.
+var waysToWithhold = map[string]struct {
+	lie   func(uid uint32, body bool) string
+	empty bool // the FETCH of the header seems to find no mail
 }{
 	"no answer to the header":    {lie: atHeader(mailtest.Nothing), empty: true},
 	"an empty header":            {lie: atEach("* 1 FETCH (UID %d RFC822.SIZE 90 BODY[HEADER] {0}\r\n)")},
@@ -103,18 +146,29 @@ var withheld = map[string]struct {
 }
 
 func atHeader(answer string) func(uint32, bool) string {
-	return func(uid uint32, body bool) string { return fillIn(answer, uid, !body) }
+	return func(uid uint32, body bool) string { return answerIf(answer, uid, !body) }
 }
 
 func atEach(answer string) func(uint32, bool) string {
-	return func(uid uint32, _ bool) string { return fillIn(answer, uid, true) }
+	return func(uid uint32, _ bool) string { return answerIf(answer, uid, true) }
 }
 
 func atBody(answer string) func(uint32, bool) string {
-	return func(uid uint32, body bool) string { return fillIn(answer, uid, body) }
+	return func(uid uint32, body bool) string { return answerIf(answer, uid, body) }
 }
 
-func fillIn(answer string, uid uint32, now bool) string {
+// about limits a lie to one mail.
+func about(mail uint32, lie func(uint32, bool) string) func(uint32, bool) string {
+	return func(uid uint32, body bool) string {
+		if uid != mail {
+			return ""
+		}
+		return lie(uid, body)
+	}
+}
+
+// answerIf returns the answer for a mail if now, and otherwise the request for the true answer.
+func answerIf(answer string, uid uint32, now bool) string {
 	if now && strings.Contains(answer, "%d") {
 		return fmt.Sprintf(answer, uid)
 	}
@@ -127,19 +181,11 @@ func fillIn(answer string, uid uint32, now bool) string {
 // TestWithheldForOneSession checks that a mail that one session withholds in any way comes in with
 // a later one, and does not delay its neighbours.
 func TestWithheldForOneSession(t *testing.T) {
-	for name, way := range withheld {
+	for name, way := range waysToWithhold {
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
 			before, bad, behind := w.put("@goulard3120 one"), w.put("@goulard3120 two"), w.put("@goulard3120 three")
-			w.Do(func(s *mailtest.Scripted) {
-				sessions := s.Sessions
-				s.Lie = func(session int, uid uint32, body bool) string {
-					if session > sessions+1 || uid != bad {
-						return ""
-					}
-					return way.lie(uid, body)
-				}
-			})
+			w.lie(1, about(bad, way.lie))
 			first := w.scan()
 			broke := strings.Contains(name, "hung up")
 			if failed := len(first.Failed) > 0; failed == way.empty && !broke {
@@ -154,29 +200,22 @@ func TestWithheldForOneSession(t *testing.T) {
 			}
 			slices.Sort(got)
 			wantUIDs(t, "taken", got, []uint32{before, bad, behind})
-			w.rests()
+			w.wantSettled()
 		})
 	}
 }
 
-// TestWithheldForLong checks that a mail which a server shows, and does not hand out,
-// is never passed, however long that lasts.
+// TestWithheldForLong checks that a mail which a server lists but does not deliver is never
+// skipped, even after many scans.
 func TestWithheldForLong(t *testing.T) {
-	for name, way := range withheld {
+	for name, way := range waysToWithhold {
 		if way.empty {
-			continue // two sessions agree that it is not there
+			continue // two sessions agree that the mail is gone
 		}
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
 			bad, behind := w.put("@goulard3120 two"), w.put("@goulard3120 three")
-			w.Do(func(s *mailtest.Scripted) {
-				s.Lie = func(_ int, uid uint32, body bool) string {
-					if uid != bad {
-						return ""
-					}
-					return way.lie(uid, body)
-				}
-			})
+			w.lie(always, about(bad, way.lie))
 			var got []uint32
 			for range 8 {
 				got = append(got, uids(w.scan())...)
@@ -186,7 +225,7 @@ func TestWithheldForLong(t *testing.T) {
 			if !slices.Equal(w.cur.Owed, []uint32{bad}) || f.Tries < 3 || f.Reason == "" || !f.Next.After(w.now) {
 				t.Errorf("after 8 minutes %+v", w.cur)
 			}
-			w.Do(func(s *mailtest.Scripted) { s.Lie = nil })
+			w.tellTruth()
 			if l := w.scan(); len(l.Messages) != 0 || len(w.Commands) != 0 {
 				t.Errorf("asked before it is due: %q", w.Commands)
 			}
@@ -196,7 +235,7 @@ func TestWithheldForLong(t *testing.T) {
 			if len(l.Ended) != 1 || l.Ended[0].Gone || l.Ended[0].Another || l.Ended[0].Failure.Tries != f.Tries {
 				t.Errorf("ended %+v", l.Ended)
 			}
-			w.rests()
+			w.wantSettled()
 		})
 	}
 }
@@ -206,33 +245,26 @@ func onlyAhead(commands []string, cur state.Cursor) bool {
 	return len(commands) == 1 && strings.HasPrefix(commands[0], fmt.Sprintf("UID FETCH %d:%d (", cur.Next, cur.Next+15))
 }
 
-// TestEmptyFetchAnswers checks that a FETCH of new mail that is answered OK, with nothing
-// or only a part, passes none of it, and that of what is gone a second session is
-// asked, once.
+// TestEmptyFetchAnswers checks that no new mail is skipped if the server answers a FETCH with OK and
+// no mail or only some. A second session asks once for mail that seems to be gone.
 func TestEmptyFetchAnswers(t *testing.T) {
 	w := newWithholding(t)
 	var all []uint32
 	for i := range 5 {
 		all = append(all, w.put(fmt.Sprint("@goulard3120 ", i)))
 	}
-	w.Do(func(s *mailtest.Scripted) {
-		s.Answer = func(_ int, command string) string {
-			if strings.Contains(command, "FETCH") {
-				return "TAG OK nothing there\r\n"
-			}
-			return ""
-		}
-	})
+	w.answer("FETCH", "TAG OK nothing there\r\n")
 	if l := w.scan(); len(l.Messages) != 0 || w.cur.Next != all[4]+1 || w.cur.Unseen.Count() != 5 || len(w.cur.Unseen) != 1 {
 		t.Errorf("cursor %+v", w.cur)
 	}
-	w.Do(func(s *mailtest.Scripted) { s.Answer = nil; delete(s.Mails, all[1]) })
+	w.tellTruth()
+	w.expunge(all[1])
 	more := w.put("@goulard3120 more")
 	wantUIDs(t, "taken in order", uids(w.scan()), []uint32{all[0], all[2], all[3], all[4], more})
 	if len(w.Commands) != 3 { // the headers of both sets, and their bodies
 		t.Errorf("asked %q", w.Commands)
 	}
-	w.rests()
+	w.wantSettled()
 
 	expunged := w.put("@goulard3120 gone")
 	w.expunge(expunged)
@@ -242,7 +274,7 @@ func TestEmptyFetchAnswers(t *testing.T) {
 	if w.scan(); len(w.Commands) != 1 || !strings.HasPrefix(w.Commands[0], fmt.Sprintf("UID FETCH %d:%d ", expunged, expunged+1+15)) {
 		t.Errorf("the second session was asked %q", w.Commands)
 	}
-	w.rests()
+	w.wantSettled()
 }
 
 // TestGapsAreAskedForOnce checks that UIDs missing between shown ones are requested once more, even
@@ -253,12 +285,7 @@ func TestGapsAreAskedForOnce(t *testing.T) {
 	for i := range 30 {
 		all = append(all, w.put(fmt.Sprint("@goulard3120 ", i)))
 	}
-	w.Do(func(s *mailtest.Scripted) {
-		first := s.Sessions + 1
-		s.Lie = func(session int, uid uint32, body bool) string {
-			return fillIn(mailtest.Nothing, uid, !body && uid%2 == 0 && session == first)
-		}
-	})
+	w.lie(1, func(uid uint32, body bool) string { return answerIf(mailtest.Nothing, uid, !body && uid%2 == 0) })
 	var got []uint32
 	for range 6 {
 		l := w.scan()
@@ -269,92 +296,65 @@ func TestGapsAreAskedForOnce(t *testing.T) {
 	}
 	slices.Sort(got)
 	wantUIDs(t, "each once", got, all)
-	w.rests()
+	w.wantSettled()
 }
 
-// TestEmptySearchAnswer checks that a search among very many new mails is not
-// believed at once, and that a jump of UIDNEXT by millions stays cheap.
+// TestEmptySearchAnswer checks that one empty search among very many new mails does not count, and
+// that a jump of UIDNEXT by millions stays cheap.
 func TestEmptySearchAnswer(t *testing.T) {
-	for name, answer := range map[string]string{"nothing": "* SEARCH\r\nTAG OK done\r\n", "no answer": "TAG OK done\r\n", "other UIDs": "* SEARCH 1\r\nTAG OK done\r\n"} {
+	for name, answer := range map[string]string{"nothing": emptySearch, "no answer": "TAG OK done\r\n", "other UIDs": "* SEARCH 1\r\nTAG OK done\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
 			uid := w.put("@goulard3120 among millions")
-			w.Do(func(s *mailtest.Scripted) {
-				s.Next = 4_000_000_000
-				s.Answer = func(_ int, command string) string {
-					if strings.Contains(command, "SEARCH") {
-						return answer
-					}
-					return ""
-				}
-			})
+			w.Do(func(s *mailtest.Scripted) { s.Next = 4_000_000_000 })
+			w.answer("SEARCH", answer)
 			if w.scan(); w.cur.Next != 4_000_000_000 || len(w.cur.Unseen) != 1 || !w.cur.Unseen.Contains(uid) {
 				t.Errorf("cursor %+v", w.cur)
 			}
-			w.Do(func(s *mailtest.Scripted) { s.Answer = nil })
+			w.tellTruth()
 			wantUIDs(t, "the second session", uids(w.scan()), []uint32{uid})
-			w.rests()
+			w.wantSettled()
 		})
 	}
 }
 
-// TestSearchAndFetchDisagree checks that a mail in a search result without a FETCH response is
-// neither taken for gone at once nor requested for ever.
+// TestSearchAndFetchDisagree checks that a mail in a search result without a FETCH response does not
+// count as gone at once, and is not requested for ever.
 func TestSearchAndFetchDisagree(t *testing.T) {
 	w := newWithholding(t)
 	uid := w.put("@goulard3120 among millions")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Next = 5_000_000
-		sessions := s.Sessions
-		s.Lie = func(session int, u uint32, _ bool) string {
-			if u == uid && session < sessions+3 {
-				return mailtest.Nothing
-			}
-			return ""
-		}
-	})
+	w.Do(func(s *mailtest.Scripted) { s.Next = 5_000_000 })
+	w.lie(2, about(uid, atEach(mailtest.Nothing)))
 	var got []uint32
 	for range 4 {
 		got = append(got, uids(w.scan())...)
 	}
 	wantUIDs(t, "taken", got, []uint32{uid})
-	w.rests()
+	w.wantSettled()
 
 	expunged := w.put("@goulard3120 not there")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Next = 9_000_000
-		s.Lie = func(_ int, u uint32, _ bool) string { return fillIn(mailtest.Nothing, u, u == expunged) }
-	})
+	w.Do(func(s *mailtest.Scripted) { s.Next = 9_000_000 })
+	w.lie(always, about(expunged, atEach(mailtest.Nothing)))
 	for range 3 {
 		w.scan()
 	}
-	w.rests()
+	w.wantSettled()
 }
 
-// TestBrokenSecondSession checks that a connection that ends while a second
-// session is asked for what was not shown costs no later mail.
+// TestBrokenSecondSession checks that a connection that breaks while a second session asks for
+// missing mail does not delay later mail.
 func TestBrokenSecondSession(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.Put(letter("of a stranger", "operator@example.com", "stranger@example.net"), w.now)
-	w.Do(func(s *mailtest.Scripted) {
-		sessions := s.Sessions
-		s.Lie = func(session int, u uint32, body bool) string {
-			switch {
-			case u != bad:
-				return ""
-			case session == sessions+1:
-				return mailtest.Nothing
-			}
-			return mailtest.HangUp
-		}
-	})
+	w.lie(1, about(bad, atEach(mailtest.Nothing)))
 	var got, want []uint32
 	for i := range 6 {
 		want = append(want, w.put(fmt.Sprint("@goulard3120 ", i)))
 		got = append(got, uids(w.scan())...)
+		w.lie(always, about(bad, atEach(mailtest.HangUp))) // from the second session on
 	}
 	wantUIDs(t, "the others", got, want)
-	w.rests()
+	w.wantSettled()
 }
 
 // TestAnswersWithoutUID checks that a mail does not count as gone if the server sends its UID after
@@ -368,18 +368,16 @@ func TestAnswersWithoutUID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWithholding(t)
 			uid := w.put("@goulard3120 one")
-			w.Do(func(s *mailtest.Scripted) {
-				s.Lie = func(_ int, u uint32, body bool) string { return fillIn(answer, u, !body) }
-			})
+			w.lie(always, atHeader(answer))
 			for range 5 {
 				w.now = w.now.Add(time.Minute)
-				if l, err := scan(t, w.box, w.cur, 10, shelf{}.keep); err == nil || l.Cursor.Next > uid || len(l.Cursor.Unseen)+len(l.Cursor.Failures) > 0 {
+				if l, err := scan(t, w.box, w.cur, 10, discard); err == nil || l.Cursor.Next > uid || len(l.Cursor.Unseen)+len(l.Cursor.Failures) > 0 {
 					t.Fatalf("cursor %+v, error %v", l.Cursor, err)
 				} else {
 					w.cur = l.Cursor
 				}
 			}
-			w.Do(func(s *mailtest.Scripted) { s.Lie = nil })
+			w.tellTruth()
 			wantUIDs(t, "at last", uids(w.scan()), []uint32{uid})
 		})
 	}
@@ -390,9 +388,7 @@ func TestAnswersWithoutUID(t *testing.T) {
 func TestFailingMailVanishes(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.put("@goulard3120 bad")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, body bool) string { return fillIn(mailtest.Nothing, uid, body) }
-	})
+	w.lie(always, atBody(mailtest.Nothing))
 	for range 4 {
 		w.scan()
 	}
@@ -404,7 +400,7 @@ func TestFailingMailVanishes(t *testing.T) {
 	if l := w.scan(); len(l.Ended) != 1 || !l.Ended[0].Gone {
 		t.Errorf("after two: ended %+v, cursor %+v", l.Ended, w.cur)
 	}
-	w.rests()
+	w.wantSettled()
 }
 
 // TestFailingMailComesLast checks that a failing mail that is due for a retry does not delay newer
@@ -412,9 +408,7 @@ func TestFailingMailVanishes(t *testing.T) {
 func TestFailingMailComesLast(t *testing.T) {
 	w := newWithholding(t)
 	bad := w.put("@goulard3120 bad")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, _ bool) string { return fillIn(mailtest.HangUp, uid, uid == bad) }
-	})
+	w.lie(always, about(bad, atEach(mailtest.HangUp)))
 	w.scan()
 	for i := range 3 {
 		w.now = w.now.Add(time.Hour)
@@ -436,23 +430,13 @@ func TestRenumberedWhileFailing(t *testing.T) {
 			raw := letter("@goulard3120 bad")
 			bad := w.Put(raw, w.now)
 			arrived := w.now
-			w.Do(func(s *mailtest.Scripted) {
-				s.Lie = func(_ int, uid uint32, body bool) string { return fillIn(mailtest.Nothing, uid, uid == bad && body) }
-			})
+			w.lie(always, about(bad, atBody(mailtest.Nothing)))
 			w.scan()
 			w.now = w.now.Add(age)
 			w.put("@goulard3120 behind")
 			w.scan()
-			w.Do(func(s *mailtest.Scripted) {
-				s.Validity, s.Lie, s.Next = 8, nil, 1
-				clear(s.Mails)
-				s.Answer = func(_ int, command string) string {
-					if strings.Contains(command, "SEARCH") {
-						t.Log(command)
-					}
-					return ""
-				}
-			})
+			w.tellTruth()
+			w.renumber()
 			again := w.Put(raw, arrived)
 			l := w.scan()
 			wantUIDs(t, "found again", uids(l), []uint32{again})
@@ -462,45 +446,36 @@ func TestRenumberedWhileFailing(t *testing.T) {
 			if l := w.scan(); len(l.Messages) > 0 || len(w.Commands) != 1 {
 				t.Errorf("the second look took %v and asked %q", uids(l), w.Commands)
 			}
-			w.rests()
+			w.wantSettled()
 		})
 	}
 }
 
-// TestRenumberedWithEmptySearch checks that a mail is not passed because one session
-// found nothing in a renumbered mailbox.
+// TestRenumberedWithEmptySearch checks that a mail in a renumbered mailbox is not skipped because
+// of one empty search.
 func TestRenumberedWithEmptySearch(t *testing.T) {
 	w := newWithholding(t)
 	raw := letter("@goulard3120 renumbered")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Validity, s.Next = 8, 1
-		clear(s.Mails)
-		s.Answer = func(_ int, command string) string {
-			if strings.Contains(command, "SEARCH") {
-				return "* SEARCH\r\nTAG OK done\r\n"
-			}
-			return ""
-		}
-	})
+	w.renumber()
+	w.answer("SEARCH", emptySearch)
 	missed := w.Put(raw, w.now)
-	wantUIDs(t, "by the session that found nothing", uids(w.scan()), nil)
-	w.Do(func(s *mailtest.Scripted) { s.Answer = nil; s.Mails[missed].Seen = true })
+	wantUIDs(t, "by the session with the empty search", uids(w.scan()), nil)
+	w.tellTruth()
+	w.Do(func(s *mailtest.Scripted) { s.Mails[missed].Seen = true })
 	wantUIDs(t, "by the next one", uids(w.scan()), []uint32{missed})
-	w.rests()
+	w.wantSettled()
 }
 
-// TestUIDNextFalls checks that mail that waits for a second session, and failing mail, is not
-// forgotten if UIDNEXT falls and rises again.
+// TestUIDNextFalls checks that pending and failing mail is not forgotten if UIDNEXT falls and rises
+// again.
 func TestUIDNextFalls(t *testing.T) {
 	w := newWithholding(t)
 	bad, hidden := w.put("@goulard3120 bad"), w.put("@goulard3120 hidden")
 	for range 3 {
 		w.Put(letter("nobody"), w.now)
 	}
-	w.Do(func(s *mailtest.Scripted) {
-		s.Lie = func(_ int, uid uint32, body bool) string {
-			return fillIn(mailtest.Nothing, uid, uid == bad && body || uid == hidden)
-		}
+	w.lie(always, func(uid uint32, body bool) string {
+		return answerIf(mailtest.Nothing, uid, uid == bad && body || uid == hidden)
 	})
 	w.scan()
 	next := w.cur.Next
@@ -509,7 +484,8 @@ func TestUIDNextFalls(t *testing.T) {
 	if !slices.Contains(w.cur.Owed, bad) || w.cur.Failures[bad].Tries == 0 {
 		t.Errorf("cursor %+v", w.cur)
 	}
-	w.Do(func(s *mailtest.Scripted) { s.Next, s.Lie = next, nil })
+	w.tellTruth()
+	w.Do(func(s *mailtest.Scripted) { s.Next = next })
 	w.now = w.now.Add(time.Hour)
 	var got []uint32
 	for range 3 {
@@ -519,20 +495,16 @@ func TestUIDNextFalls(t *testing.T) {
 	if got = slices.Compact(got); !slices.Equal(got, []uint32{bad, hidden}) && !slices.Equal(got, []uint32{bad}) {
 		t.Errorf("got %v", got)
 	}
-	w.rests()
+	w.wantSettled()
 }
 
-// TestWithoutUIDNext checks that only shown mail is passed if a server has no UIDNEXT.
-func TestWithoutUIDNext(t *testing.T) {
+// TestUnshownMailWithoutUIDNext checks that the cursor passes only shown mail if a server has no
+// UIDNEXT.
+func TestUnshownMailWithoutUIDNext(t *testing.T) {
 	w := newWithholding(t)
 	one, two := w.put("@goulard3120 one"), w.put("@goulard3120 two")
-	w.Do(func(s *mailtest.Scripted) {
-		s.Next = 0
-		sessions := s.Sessions
-		s.Lie = func(session int, uid uint32, body bool) string {
-			return fillIn(mailtest.Nothing, uid, uid == one && session == sessions+1)
-		}
-	})
+	w.Do(func(s *mailtest.Scripted) { s.Next = 0 })
+	w.lie(1, about(one, atEach(mailtest.Nothing)))
 	wantUIDs(t, "first", uids(w.scan()), []uint32{two})
 	wantUIDs(t, "second", uids(w.scan()), []uint32{one})
 	if w.scan(); w.cur.Next != two+1 || len(w.cur.Unseen) != 0 {
@@ -544,8 +516,6 @@ func TestWithoutUIDNext(t *testing.T) {
 // that no settled mail is taken twice for that.
 func TestManyGapsStaySmall(t *testing.T) {
 	w := newWithholding(t)
-	taken := map[string]bool{}
-	w.box.Known = func(key string) bool { return taken[key] }
 	var want []uint32
 	for i := range 900 {
 		uid := w.put(fmt.Sprint("nobody ", i))
@@ -558,21 +528,16 @@ func TestManyGapsStaySmall(t *testing.T) {
 	}
 	var got []uint32
 	for range 6 {
-		l := w.scan()
-		for _, m := range l.Messages {
-			taken[m.Key] = true
-		}
-		got = append(got, uids(l)...)
+		got = append(got, uids(w.scan())...)
 		if len(w.cur.Unseen) > 200 {
 			t.Errorf("%d ranges", len(w.cur.Unseen))
 		}
 	}
 	wantUIDs(t, "each once", got, want)
-	w.rests()
+	w.wantSettled()
 }
 
-// TestUIDsNearTheEnd checks the largest UIDs.
-func TestUIDsNearTheEnd(t *testing.T) {
+func TestLargestUIDs(t *testing.T) {
 	w := newWithholding(t)
 	w.Do(func(s *mailtest.Scripted) { s.Next = math.MaxUint32 - 1 })
 	uid := w.put("@goulard3120 last")

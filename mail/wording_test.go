@@ -13,24 +13,12 @@ import (
 	"agentstateloop/mail"
 )
 
-// serverSaying is a server that says these words to each client, and then nothing.
-func serverSaying(t *testing.T, words string) (addr string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { c.Close() })
-			io.WriteString(c, words)
-		}
-	}()
-	return ln.Addr().String()
+// startGreeter starts a server that sends this greeting to each client, and no answers.
+func startGreeter(t *testing.T, greeting string) (addr string) {
+	return startServer(t, func(c net.Conn) {
+		io.WriteString(c, greeting)
+		io.Copy(io.Discard, c)
+	})
 }
 
 // TestErrorsOfServers connects to servers that fail in every way. Each error has the reason once,
@@ -45,24 +33,26 @@ func TestErrorsOfServers(t *testing.T) {
 		addr, tls, ca string
 		want          errs
 	}{
-		"refused":        {nobody, mail.TLSImplicit, "", errs{"connect: connection refused", "connect: connection refused", ": connect: connection refused", ": connect: connection refused"}},
-		"unknown CA":     {m.IMAPTLS, mail.TLSImplicit, "", errs{unknown, unknown, ": " + unknown, ": " + unknown}},
-		"no TLS":         {m.IMAP, mail.TLSImplicit, m.CAFile, errs{"tls: first record does not look like a TLS handshake", "tls: first record", ": tls: first record", ": tls: first record"}},
-		"no STARTTLS":    {m.IMAPTLS, mail.TLSStart, m.CAFile, errs{"starttls: the server closed the connection", "starttls: timed out", ": starttls: the server closed the connection", ": starttls: timed out"}},
-		"no host":        {"imap.nowhere.invalid:993", mail.TLSImplicit, "", errs{"connect: ", "connect: ", ": connect: ", ": connect: "}},
-		"no such file":   {m.IMAPTLS, mail.TLSImplicit, "/nowhere.pem", errs{"read ca_file: open /nowhere.pem: no such file", "read ca_file: ", "read ca_file: ", "read ca_file: "}},
-		"silent":         {serverSaying(t, ""), mail.TLSNone, "", errs{"wait for the greeting: timed out", "greet: timed out", ": login: timed out", ": greet: timed out"}},
-		"silent TLS":     {serverSaying(t, ""), mail.TLSImplicit, "", errs{"tls: timed out", "tls: timed out", ": tls: timed out", ": tls: timed out"}},
-		"goes away":      {serverSaying(t, "* BYE too many\r\n"), mail.TLSNone, "", errs{"the server closed the connection at once: too many", `greet: the server does not speak SMTP: "* BYE too many"`, ": login: the server closed the connection at once: too many", ": greet: the server does not speak SMTP: "}},
-		"554":            {serverSaying(t, "554 5.7.1 go away\r\n"), mail.TLSNone, "", errs{`the server does not speak IMAP: "554 5.7.1 go away"`, "greet: 554 go away", ": login: the server does not speak IMAP: ", ": greet: 554 go away"}},
-		"not this host":  {"imap.example.org:143", mail.TLSNone, "", errs{`connect: tls = "none" is allowed only on loopback`, "connect: tls = ", ": connect: tls = ", ": connect: tls = "}},
-		"IMAP, password": {m.IMAPTLS, mail.TLSImplicit, m.CAFile, errs{"", "greet: the server does not speak SMTP: ", ": credential imap: login: NO [AUTHENTICATIONFAILED] Authentication failed", ": greet: the server does not speak SMTP: "}},
-		"SMTP, password": {m.SMTPTLS, mail.TLSImplicit, m.CAFile, errs{"the server does not speak IMAP: ", "", ": login: the server does not speak IMAP: ", ": credential smtp: login: 535 Authentication failed"}},
+		"refused":         {nobody, mail.TLSImplicit, "", errs{"connect: connection refused", "connect: connection refused", ": connect: connection refused", ": connect: connection refused"}},
+		"unknown CA":      {m.IMAPTLS, mail.TLSImplicit, "", errs{unknown, unknown, ": " + unknown, ": " + unknown}},
+		"no TLS":          {m.IMAP, mail.TLSImplicit, m.CAFile, errs{"tls: first record does not look like a TLS handshake", "tls: first record", ": tls: first record", ": tls: first record"}},
+		"no STARTTLS":     {m.IMAPTLS, mail.TLSStart, m.CAFile, errs{"starttls: the server closed the connection", "starttls: timed out", ": starttls: the server closed the connection", ": starttls: timed out"}},
+		"no host":         {"imap.nowhere.invalid:993", mail.TLSImplicit, "", errs{"connect: ", "connect: ", ": connect: ", ": connect: "}},
+		"no such file":    {m.IMAPTLS, mail.TLSImplicit, "/nowhere.pem", errs{"read ca_file: open /nowhere.pem: no such file", "read ca_file: ", "read ca_file: ", "read ca_file: "}},
+		"silent":          {startGreeter(t, ""), mail.TLSNone, "", errs{"wait for the greeting: timed out", "greet: timed out", ": login: timed out", ": greet: timed out"}},
+		"silent STARTTLS": {startGreeter(t, ""), mail.TLSStart, "", errs{"starttls: timed out", "starttls: timed out", ": starttls: timed out", ": starttls: timed out"}},
+		"silent TLS":      {startGreeter(t, ""), mail.TLSImplicit, "", errs{"tls: timed out", "tls: timed out", ": tls: timed out", ": tls: timed out"}},
+		"goes away":       {startGreeter(t, "* BYE too many\r\n"), mail.TLSNone, "", errs{"the server closed the connection at once: too many", `greet: the server does not speak SMTP: "* BYE too many"`, ": login: the server closed the connection at once: too many", ": greet: the server does not speak SMTP: "}},
+		"554":             {startGreeter(t, "554 5.7.1 go away\r\n"), mail.TLSNone, "", errs{`the server does not speak IMAP: "554 5.7.1 go away"`, "greet: 554 go away", ": login: the server does not speak IMAP: ", ": greet: 554 go away"}},
+		"not this host":   {"imap.example.org:143", mail.TLSNone, "", errs{`connect: tls = "none" is allowed only on loopback`, "connect: tls = ", ": connect: tls = ", ": connect: tls = "}},
+		"IMAP, password":  {m.IMAPTLS, mail.TLSImplicit, m.CAFile, errs{"", "greet: the server does not speak SMTP: ", ": credential imap: login: NO [AUTHENTICATIONFAILED] Authentication failed", ": greet: the server does not speak SMTP: "}},
+		"SMTP, password":  {m.SMTPTLS, mail.TLSImplicit, m.CAFile, errs{"the server does not speak IMAP: ", "", ": login: the server does not speak IMAP: ", ": credential smtp: login: 535 Authentication failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			patient := mail.Server{Addr: c.addr, TLS: c.tls, CAFile: c.ca, Username: "agent@example.org", Secret: fixedSecret("another password"), Timeout: time.Minute}
-			hasty := patient // where the server is silent
+			patient := tlsServer(c.addr, "agent@example.org", "another password", c.ca)
+			patient.TLS = c.tls
+			hasty := patient // for a silent server
 			hasty.Timeout = 2 * time.Second
 			type call struct {
 				err  error
@@ -98,6 +88,9 @@ func TestErrorsOfServers(t *testing.T) {
 				text := got.err.Error()
 				if got.want == "" || !strings.Contains(text, got.want) {
 					t.Errorf("%q, want %q", text, got.want)
+				}
+				if isCredential(got.err) != strings.Contains(got.want, "credential") {
+					t.Errorf("%q is a credential failure: %v", text, isCredential(got.err))
 				}
 				host, _, _ := net.SplitHostPort(c.addr)
 				if again := mailtest.Repeated(text); again != "" || strings.Count(text, host) > 1 {

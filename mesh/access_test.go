@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// With --open, loopback needs no token and its messages are unproven. The
-// mailbox of a handle that has a token stays closed.
+// TestOpenMesh checks that a mesh with --open needs no token on loopback, whose messages are
+// unproven, and keeps the mailbox of a handle with a token closed.
 func TestOpenMesh(t *testing.T) {
 	s, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	script := &Client{URL: url, Handle: "script", Timeout: time.Minute}
@@ -48,7 +48,7 @@ func TestOpenMesh(t *testing.T) {
 	}
 }
 
-// Web pages are refused, under a rebound name and across sites.
+// TestBrowsersAreRefused checks that web pages are refused, under a rebound name and across sites.
 func TestBrowsersAreRefused(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Hosts: []string{"mesh.example"}})
 	for _, tt := range []struct {
@@ -76,8 +76,8 @@ func TestBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// TestSenderLabels checks what an open mesh makes of senders that are not agents. A label is never a
-// handle, and cannot end a part of a key.
+// TestSenderLabels checks the labels that an open mesh makes of senders that are not agents. A label
+// is never a handle, and cannot end a part of a key.
 func TestSenderLabels(t *testing.T) {
 	_, url := startServer(t, Options{Open: true, Tokens: map[string]string{"goulard": "tg"}})
 	for from, want := range map[string]string{

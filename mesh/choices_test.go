@@ -3,31 +3,30 @@ package mesh
 import (
 	"errors"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 )
 
-// TestExplicitChoiceWins checks that what the operator or a caller chooses counts, and not the
+// TestExplicitChoiceWins checks that a choice of the operator or of a caller counts before the
 // default.
 func TestExplicitChoiceWins(t *testing.T) {
 	if got := NewServer(Options{OnlineFor: time.Minute}).options.OnlineFor; got != time.Minute {
 		t.Errorf("an agent is online for %v", got)
 	}
 	_, url := startServer(t, Options{Tokens: twoTokens()})
-	c, f := client(url, "goulard", "tg"), fileOf("a", "x")
+	c := client(url, "goulard", "tg")
 	c.Paths.Blob = "/elsewhere"
-	if err := c.PutBlob(t.Context(), "", f.SHA256, f.Size, strings.NewReader("x")); !errors.Is(err, ErrNoFiles) {
+	if err := upload(t, c, "x"); !errors.Is(err, ErrNoFiles) {
 		t.Errorf("an upload to another path: %v", err)
 	}
-	put(t, client(url, "goulard", "tg"), "x")
-	if text, code := get(t, c, f); text != "" || code != 404 {
+	f := putFile(t, client(url, "goulard", "tg"), "x")
+	if text, code := getFile(t, c, f); text != "" || code != 404 {
 		t.Errorf("a download from another path: %q %d", text, code)
 	}
 }
 
-// TestRetryAfterRounding checks that no refusal that passes asks for a pause of 0, and that
-// parts of a second are rounded up.
+// TestRetryAfterRounding checks that a temporary refusal never asks for a pause of 0, and that parts
+// of a second are rounded up.
 func TestRetryAfterRounding(t *testing.T) {
 	if r := busyBlobs(429, "x").(*refusal); r.after != time.Minute {
 		t.Errorf("files: %v", r.after)

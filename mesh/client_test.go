@@ -28,7 +28,7 @@ func serve(t *testing.T, h http.Handler) *Client {
 	return &Client{URL: s.URL, Handle: "goulard", Timeout: time.Minute}
 }
 
-func answer(code int, contentType, body string) http.HandlerFunc {
+func answerWith(code int, contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", contentType)
 		w.WriteHeader(code)
@@ -36,7 +36,7 @@ func answer(code int, contentType, body string) http.HandlerFunc {
 	}
 }
 
-// calls holds every method of the client.
+// calls has every method of the client.
 var calls = map[string]func(context.Context, *Client) error{
 	"mailbox": func(ctx context.Context, c *Client) error { _, err := c.Mailbox(ctx, 0); return err },
 	"ack":     func(ctx context.Context, c *Client) error { return c.Ack(ctx, "x") },
@@ -52,8 +52,8 @@ var calls = map[string]func(context.Context, *Client) error{
 	"go":       func(ctx context.Context, c *Client) error { return c.Go(ctx) },
 }
 
-// Every call to a server that is not a mesh returns a temporary error, because no mesh has refused
-// the message.
+// TestServerIsNoMesh checks that every call to a server that is not a mesh returns a temporary error,
+// because no mesh has refused the message.
 func TestServerIsNoMesh(t *testing.T) {
 	t.Parallel()
 	endless := func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func TestServerIsNoMesh(t *testing.T) {
 	z.Close()
 	bomb := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")
-		answer(200, "application/json", small.String())(w, r)
+		answerWith(200, "application/json", small.String())(w, r)
 	}
 	hangUp := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -91,15 +91,15 @@ func TestServerIsNoMesh(t *testing.T) {
 		}
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"500":               answer(500, "text/plain", "oops"),
-		"HTML":              answer(200, "text/html", "<html>welcome</html>"),
-		"garbage":           answer(200, "application/json", "\x00\xff garbage"),
-		"cut off JSON":      answer(200, "application/json", `{"halted":`+"\xff"),
-		"a list":            answer(200, "application/json", `[]`),
-		"null":              answer(200, "application/json", `null`),
-		"wrong type":        answer(200, "text/plain", `{"halted":false}`),
-		"no type":           answer(200, "", `{"halted":false}`),
-		"10 MB":             answer(200, "application/json", `{"x":"`+strings.Repeat("x", 10<<20)+`"}`),
+		"500":               answerWith(500, "text/plain", "oops"),
+		"HTML":              answerWith(200, "text/html", "<html>welcome</html>"),
+		"garbage":           answerWith(200, "application/json", "\x00\xff garbage"),
+		"cut off JSON":      answerWith(200, "application/json", `{"halted":`+"\xff"),
+		"a list":            answerWith(200, "application/json", `[]`),
+		"null":              answerWith(200, "application/json", `null`),
+		"wrong type":        answerWith(200, "text/plain", `{"halted":false}`),
+		"no type":           answerWith(200, "", `{"halted":false}`),
+		"10 MB":             answerWith(200, "application/json", `{"x":"`+strings.Repeat("x", 10<<20)+`"}`),
 		"endless":           endless,
 		"gzip bomb":         bomb,
 		"closes mid-body":   hangUp,
@@ -148,7 +148,7 @@ func TestUnreachableMesh(t *testing.T) {
 	}
 }
 
-// A mesh that accepts a connection and never answers costs one timeout.
+// TestSilentMesh checks that a mesh that accepts a connection and never answers costs one timeout.
 func TestSilentMesh(t *testing.T) {
 	t.Parallel()
 	done := make(chan struct{})
@@ -168,7 +168,7 @@ func TestSilentMesh(t *testing.T) {
 	}
 }
 
-// Each status is either temporary or permanent. 401 and 403 are credential failures.
+// TestErrorKinds checks which statuses are temporary, and that 401 and 403 are credential failures.
 func TestErrorKinds(t *testing.T) {
 	for _, tt := range []struct {
 		code                  int
@@ -179,7 +179,7 @@ func TestErrorKinds(t *testing.T) {
 	} {
 		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "7")
-			answer(tt.code, "application/json", `{"error":"because\nof you"}`)(w, r)
+			answerWith(tt.code, "application/json", `{"error":"because\nof you"}`)(w, r)
 		}))
 		for call, do := range calls {
 			if call == "ack" && tt.code == 404 {
@@ -204,21 +204,21 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// The token appears in no error, even if the mesh echoes it. No redirect and no
-// proxy receives it.
+// TestTokenStaysSecret checks that no error contains the token, even if the mesh echoes it, and that
+// no redirect and no proxy receives it.
 func TestTokenStaysSecret(t *testing.T) {
 	const token = "s3cret-token"
 	echoes := map[string]http.HandlerFunc{
-		"error":  answer(400, "application/json", `{"error":"bad `+token+`"}`),
-		"denied": answer(401, "application/json", `{"error":"bad `+token+`"}`),
-		"cut":    answer(400, "application/json", `{"error":"`+strings.Repeat("x", 195)+token+`"}`),
-		"basic":  answer(403, "application/json", `{"error":"`+base64.StdEncoding.EncodeToString([]byte("x:"+token))+`"}`),
-		"long":   answer(200, "text/"+strings.Repeat("x", 70)+token, `x`),
-		"type":   answer(200, token+"/x", `x`),
-		"time":   answer(200, "application/json", `{"messages":[{"sent_at":"`+token+`"}],"halted":"`+token+`"}`),
+		"error":  answerWith(400, "application/json", `{"error":"bad `+token+`"}`),
+		"denied": answerWith(401, "application/json", `{"error":"bad `+token+`"}`),
+		"cut":    answerWith(400, "application/json", `{"error":"`+strings.Repeat("x", 195)+token+`"}`),
+		"basic":  answerWith(403, "application/json", `{"error":"`+base64.StdEncoding.EncodeToString([]byte("x:"+token))+`"}`),
+		"long":   answerWith(200, "text/"+strings.Repeat("x", 70)+token, `x`),
+		"type":   answerWith(200, token+"/x", `x`),
+		"time":   answerWith(200, "application/json", `{"messages":[{"sent_at":"`+token+`"}],"halted":"`+token+`"}`),
 		"encoding": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Encoding", token)
-			answer(200, "application/json", "x")(w, r)
+			answerWith(200, "application/json", "x")(w, r)
 		},
 		"status line": func(w http.ResponseWriter, r *http.Request) {
 			conn, _, _ := http.NewResponseController(w).Hijack()
@@ -238,7 +238,7 @@ func TestTokenStaysSecret(t *testing.T) {
 	}
 
 	var stranger http.HandlerFunc = func(w http.ResponseWriter, r *http.Request) {
-		t.Errorf("another server was asked for %s with %q", r.URL, r.Header.Get("Authorization"))
+		t.Errorf("another server got a request for %s with %q", r.URL, r.Header.Get("Authorization"))
 	}
 	other := serve(t, stranger)
 	// net/http reads the environment's proxy once per process, and never uses it
@@ -255,8 +255,8 @@ func TestTokenStaysSecret(t *testing.T) {
 	}
 }
 
-// A client reads the token once, and again after a refusal. A failure to read it
-// is a credential failure.
+// TestTokenReading checks that a client reads the token once, and again after a refusal. A failure to
+// read it is a credential failure.
 func TestTokenReading(t *testing.T) {
 	var reads int
 	var got []string
@@ -266,7 +266,7 @@ func TestTokenReading(t *testing.T) {
 		if r.Header.Get("Authorization") == "Bearer t2" {
 			code = http.StatusUnauthorized
 		}
-		answer(code, "application/json", `{}`)(w, r)
+		answerWith(code, "application/json", `{}`)(w, r)
 	}))
 	tokens := []string{"t1", "t2", "t3", ""}
 	c.Token = func(context.Context) (string, error) { reads++; return tokens[reads-1], nil }
@@ -315,7 +315,7 @@ func TestTokenReading(t *testing.T) {
 	}
 }
 
-// A handle or id of any bytes reaches the server as one path segment.
+// TestPathsAreEscaped checks that a handle or id of any bytes reaches the server as one path segment.
 func TestPathsAreEscaped(t *testing.T) {
 	var path string
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -332,7 +332,7 @@ func TestPathsAreEscaped(t *testing.T) {
 		"\xff":     "/mailbox/goulard/%FF",
 	} {
 		if err := c.Ack(t.Context(), id); err != nil || path != want {
-			t.Errorf("%q: asked for %s, %v; want %s", id, path, err, want)
+			t.Errorf("%q: requested %s, %v; want %s", id, path, err, want)
 		}
 	}
 	c.Paths.Mailbox = "/v2/box"
@@ -341,20 +341,17 @@ func TestPathsAreEscaped(t *testing.T) {
 	}
 }
 
-// Status reads the mesh's clock from the Date header; it is zero without one.
+// TestStatusDate checks that Status reads the mesh's clock from the Date header, and is zero without
+// one.
 func TestStatusDate(t *testing.T) {
 	noon := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 	for date, want := range map[string]time.Time{noon.Format(http.TimeFormat): noon, "": {}, "at noon": {}} {
-		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
+		c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Date"] = []string{date}
-			io.WriteString(w, `{"online": 1}`)
+			answerWith(200, "application/json", `{"online": 1}`)(w, r)
 		}))
-		c := Client{URL: web.URL, Handle: "goulard3120"}
-		s, err := c.Status(t.Context())
-		if err != nil || !s.Date.Equal(want) || s.Online != 1 {
+		if s, err := c.Status(t.Context()); err != nil || !s.Date.Equal(want) || s.Online != 1 {
 			t.Errorf("Date %q: %+v, %v; want %v", date, s, err, want)
 		}
-		web.Close()
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUndecodedAlone puts each thing that cannot be decoded between two good ones, which
-// are read. It is acknowledged only by an id that is its own.
+// TestUndecodedAlone checks that a message that cannot be decoded does not affect the two good ones
+// around it, and is acknowledged only by its own id.
 func TestUndecodedAlone(t *testing.T) {
 	for _, tt := range []struct{ name, raw, id, from, reason string }{
 		{"a number for the text", `{"id":"bad","from":"dorlange","message":7}`, "bad", "dorlange", "cannot unmarshal number"},
@@ -37,8 +37,8 @@ func TestUndecodedAlone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			mailbox := `{"halted":true,"messages":[{"id":"first","message":"one"}, ` + tt.raw + ` ,{"id":"last","message":"two"}]}`
-			got, err := serve(t, answer(200, "application/json", mailbox)).Mailbox(t.Context(), 0)
-			if tt.reason == "" { // its brackets do not match, so its end is unknown
+			got, err := serve(t, answerWith(200, "application/json", mailbox)).Mailbox(t.Context(), 0)
+			if tt.reason == "" { // the end of unmatched brackets is unknown
 				if err == nil {
 					t.Errorf("%+v", got)
 				}
@@ -61,31 +61,31 @@ func TestUndecodedAlone(t *testing.T) {
 	}
 }
 
-// TestAnswerWithoutMessages checks that an answer without a list of messages is the failure of the
-// source.
+// TestAnswerWithoutMessages checks that an answer without a valid list of messages is an error.
 func TestAnswerWithoutMessages(t *testing.T) {
 	for _, body := range []string{
 		`{"messages":{}}`, `{"messages":7}`, `{"messages":"x"}`, `{"messages":[}`, `{"messages":[{]}`, `{"messages":[{}`, `{"messages":[{} {}]}`,
 		`{"messages":[],"messages":[]}`, `{"halted":"yes","messages":[]}`, `{"messages":[]`, `{"messages":[]} x`, `{"messages" []}`, `[]`, `{,}`, `{"a":1,}`,
 	} {
-		if mailbox, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err == nil {
+		if mailbox, err := serve(t, answerWith(200, "application/json", body)).Mailbox(t.Context(), 0); err == nil {
 			t.Errorf("%s: %+v", body, mailbox)
 		}
 	}
 	for _, body := range []string{`{}`, ` { } `, `{"messages":null}`, `{"messages":[ ]}`, `{"Messages":[],"x":{"y":["}"]}}`} {
-		if mailbox, err := serve(t, answer(200, "application/json", body)).Mailbox(t.Context(), 0); err != nil || !mailbox.Empty() {
+		if mailbox, err := serve(t, answerWith(200, "application/json", body)).Mailbox(t.Context(), 0); err != nil || !mailbox.Empty() {
 			t.Errorf("%s: %+v, %v", body, mailbox, err)
 		}
 	}
 }
 
-// TestUndecodedBlocksNoMessage fills a mailbox with what never goes away.
+// TestUndecodedBlocksNoMessage checks that messages that are never acknowledged do not hide a good
+// one.
 func TestUndecodedBlocksNoMessage(t *testing.T) {
 	var b strings.Builder
 	for i := range 5_000 {
 		fmt.Fprintf(&b, `[%d],{"message":"%d"},`, i, i)
 	}
-	c := serve(t, answer(200, "application/json", `{"messages":[`+b.String()+`{"id":"good","message":"x"}]}`))
+	c := serve(t, answerWith(200, "application/json", `{"messages":[`+b.String()+`{"id":"good","message":"x"}]}`))
 	mailbox, err := c.Mailbox(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

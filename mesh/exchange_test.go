@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// raw starts a server that runs script on each connection, and returns its URL.
-func raw(t *testing.T, script func(net.Conn)) string {
+// serveRaw starts a server that runs script on each connection, and returns its URL.
+func serveRaw(t *testing.T, script func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,8 +49,8 @@ func postRaw(ctx context.Context, url string, body io.Reader) (int, string, erro
 	return resp.StatusCode, string(text), err
 }
 
-// drain reads a request's header.
-func drain(conn net.Conn) {
+// readHeader reads a request's header.
+func readHeader(conn net.Conn) {
 	r := bufio.NewReader(conn)
 	for line := ""; line != "\r\n"; {
 		var err error
@@ -60,7 +60,7 @@ func drain(conn net.Conn) {
 	}
 }
 
-// An answer is read however the server sends it.
+// TestAnswersAreRead checks that a client reads an answer in each form of HTTP.
 func TestAnswersAreRead(t *testing.T) {
 	for name, answer := range map[string]string{
 		"length":            "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
@@ -68,14 +68,14 @@ func TestAnswersAreRead(t *testing.T) {
 		"until the end":     "HTTP/1.0 200 OK\r\n\r\nhello",
 		"behind early ones": "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
 	} {
-		url := raw(t, func(conn net.Conn) { drain(conn); io.WriteString(conn, answer) })
+		url := serveRaw(t, func(conn net.Conn) { readHeader(conn); io.WriteString(conn, answer) })
 		if code, body, err := postRaw(t.Context(), url, nil); err != nil || code != 200 || body != "hello" {
 			t.Errorf("%s: %d %q, %v", name, code, body, err)
 		}
 	}
 	const long = 2 * maxHeader
-	url := raw(t, func(conn net.Conn) {
-		drain(conn)
+	url := serveRaw(t, func(conn net.Conn) {
+		readHeader(conn)
 		io.WriteString(conn, "HTTP/1.0 200 OK\r\n\r\n"+strings.Repeat("x", long))
 	})
 	if _, body, err := postRaw(t.Context(), url, nil); err != nil || len(body) != long {
@@ -83,10 +83,11 @@ func TestAnswersAreRead(t *testing.T) {
 	}
 }
 
-// A server that refuses a large body need not read it.
+// TestRefusalOfUnreadBody checks that a client reads a refusal from a server that does not read the
+// body.
 func TestRefusalOfUnreadBody(t *testing.T) {
-	url := raw(t, func(conn net.Conn) {
-		drain(conn)
+	url := serveRaw(t, func(conn net.Conn) {
+		readHeader(conn)
 		io.WriteString(conn, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nno!")
 		conn.(*net.TCPConn).CloseWrite()
 		io.CopyN(io.Discard, conn, 1<<20)
@@ -102,25 +103,26 @@ func TestRefusalOfUnreadBody(t *testing.T) {
 
 func TestInvalidAnswers(t *testing.T) {
 	for want, script := range map[string]func(net.Conn){
-		"closed before an answer": drain,
+		"closed before an answer": readHeader,
 		"header of the answer is too long": func(conn net.Conn) {
-			drain(conn)
+			readHeader(conn)
 			fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nX: %s\r\n\r\n", strings.Repeat("x", maxHeader))
 		},
-		"malformed HTTP": func(conn net.Conn) { drain(conn); io.WriteString(conn, "220 smtp.example.org ESMTP\r\n") },
+		"malformed HTTP": func(conn net.Conn) { readHeader(conn); io.WriteString(conn, "220 smtp.example.org ESMTP\r\n") },
 	} {
-		if _, _, err := postRaw(t.Context(), raw(t, script), nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := postRaw(t.Context(), serveRaw(t, script), nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}
 }
 
-// The end of the context ends a call that waits for the header or reads the body.
+// TestCallsEndWithTheirContext checks that the end of the context ends a call that waits for the
+// header or reads the body.
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for name, begin := range map[string]string{"header": "", "body": "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"} {
 		closed := make(chan error, 1)
-		url := raw(t, func(conn net.Conn) {
-			drain(conn)
+		url := serveRaw(t, func(conn net.Conn) {
+			readHeader(conn)
 			io.WriteString(conn, begin)
 			_, err := conn.Read(make([]byte, 1))
 			closed <- err
@@ -137,11 +139,12 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// A listener waits for a thousand mailboxes: each call has the caller's goroutine alone.
+// TestCallStartsNoGoroutine checks that a call runs in its caller's goroutine: a listener waits for
+// a thousand mailboxes.
 func TestCallStartsNoGoroutine(t *testing.T) {
 	waiting, answer := make(chan struct{}), make(chan struct{})
-	url := raw(t, func(conn net.Conn) {
-		drain(conn)
+	url := serveRaw(t, func(conn net.Conn) {
+		readHeader(conn)
 		waiting <- struct{}{}
 		<-answer
 		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a mesh has taken it can read again after a restart, and its recipient can decode.
-// So it refuses fields that a log and an answer cannot carry.
+// TestInvalidFields checks that a mesh refuses fields that its log or an answer could not carry, and
+// that it can read accepted ones after a restart.
 func TestInvalidFields(t *testing.T) {
 	dir := t.TempDir()
 	s, err := OpenServer(dir, Options{Open: true})

@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,15 +9,10 @@ import (
 	"agentstateloop/state"
 )
 
-// TestMalformedMessages checks the limits on the attributes of a message, on any mesh.
+// TestMalformedMessages checks the attributes of a message, on any mesh. TestLimitsOfMessages tries
+// their lengths.
 func TestMalformedMessages(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
-	names := func(n int) (all ResultFields) {
-		for i := range n {
-			all = append(all, state.ResultField{Name: fmt.Sprintf("%064d", i)})
-		}
-		return all
-	}
 	field := func(names ...string) (all ResultFields) {
 		for _, name := range names {
 			all = append(all, state.ResultField{Name: name, Required: true})
@@ -32,7 +26,6 @@ func TestMalformedMessages(t *testing.T) {
 		"plain":                     {Message{ID: "m1", Kind: KindAsk, Text: "hello"}, true},
 		"no id":                     {Message{Text: "hello"}, true},
 		"an id of another mesh":     {Message{ID: "<a b%2F@example.com>?#é"}, true},
-		"a long id":                 {Message{ID: long(257)}, false},
 		"a megabyte of id":          {Message{ID: long(1 << 20)}, false},
 		"a path":                    {Message{ID: "../dorlange/m1"}, false},
 		"a path of Windows":         {Message{ID: `..\dorlange`}, false},
@@ -40,16 +33,9 @@ func TestMalformedMessages(t *testing.T) {
 		"a line break":              {Message{ID: "m1\r\nDELETE /x"}, false},
 		"a NUL":                     {Message{ID: "m\x001"}, false},
 		"a C1 control":              {Message{ID: "m\u0085"}, false},
-		"a long kind":               {Message{ID: "m1", Kind: long(65)}, false},
-		"64 KiB":                    {Message{ID: "m1", Text: long(MaxMessage)}, true},
-		"more":                      {Message{ID: "m1", Text: long(MaxMessage + 1)}, false},
-		"a megabyte of correlation": {Message{ID: "m1", Correlation: long(1 << 20)}, false},
 		"a correlation of lines":    {Message{ID: "m1", Correlation: "a\nb"}, false},
 		"five hops":                 {Message{ID: "m1", Hops: []string{"a", "b", "c", "d", "e"}}, true}, // the gate "hops" rejects it
-		"a million hops":            {Message{ID: "m1", Hops: make([]string, 1<<20)}, false},
 		"a hop of lines":            {Message{ID: "m1", Hops: []string{"a\n"}}, false},
-		"32 fields":                 {Message{ID: "m1", ResultFields: names(32)}, true},
-		"33 fields":                 {Message{ID: "m1", ResultFields: names(33)}, false},
 		"a long field":              {Message{ID: "m1", ResultFields: field(long(65))}, false},
 		"an empty field":            {Message{ID: "m1", ResultFields: field("")}, false},
 		"a field of words":          {Message{ID: "m1", ResultFields: field("ok", "then obey me")}, false},
@@ -62,19 +48,15 @@ func TestMalformedMessages(t *testing.T) {
 		"a field twice":             {Message{ID: "m1", ResultFields: field("a", "b", "a")}, false},
 		"a field with everything":   {Message{ID: "m1", ResultFields: ResultFields{{Name: "a", Type: "integer", Description: long(500), Required: true}}}, true},
 		"an unknown type":           {Message{ID: "m1", ResultFields: ResultFields{{Name: long(64), Type: "int"}}}, false},
-		"a long description":        {Message{ID: "m1", ResultFields: ResultFields{{Name: "a", Description: long(501)}}}, false},
 		"a description of lines":    {Message{ID: "m1", ResultFields: ResultFields{{Name: "a", Description: "b\nSYSTEM:"}}}, false},
 		"a report":                  {Message{ID: "m1", Status: state.Partial, TurnID: "t4c1f", Epoch: 7, Fields: Fields{{"a", json.RawMessage(`{"b":[1]}`)}}, AfterExecution: Continue, Trace: "trace.1"}, true},
 		"another status":            {Message{ID: "m1", Status: "fine"}, false},
 		"a turn of lines":           {Message{ID: "m1", TurnID: "t\n"}, false},
 		"another after_execution":   {Message{ID: "m1", AfterExecution: "obey"}, false},
-		"a trace of 128":            {Message{ID: "m1", Trace: long(128)}, true},
-		"a long trace":              {Message{ID: "m1", Trace: long(129)}, false},
 		"a trace of words":          {Message{ID: "m1", Trace: "a b"}, false},
 		"a result of words":         {Message{ID: "m1", Fields: Fields{{"a b", json.RawMessage(`1`)}}}, false},
 		"a result twice":            {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`1`)}, {"a", json.RawMessage(`2`)}}}, false},
 		"a result that is not JSON": {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`yes`)}}}, false},
-		"a large result":            {Message{ID: "m1", Fields: Fields{{"a", json.RawMessage(`"` + long(MaxFieldsBytes) + `"`)}}}, false},
 		"any field that is allowed": {Message{ID: "m1", ResultFields: field("a-Z_09")}, true},
 	} {
 		reason := tt.m.Malformed()
@@ -105,7 +87,7 @@ func FuzzMalformed(f *testing.F) {
 			t.Errorf("%s is read as %+v: %v", again, back, err)
 		}
 		if path := join("/mailbox", "goulard", m.ID); m.ID != "" && (strings.Count(path, "/") != 3 || strings.Contains(strings.ToLower(path), "%2f") || strings.HasSuffix(path, "/..")) {
-			t.Errorf("%q is asked for as %s", m.ID, path)
+			t.Errorf("%q is requested as %s", m.ID, path)
 		}
 	})
 }

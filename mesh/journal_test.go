@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	s.journal.limit = 4 << 10 // it shall also be killed while it rewrites the log
+	s.journal.limit = 4 << 10 // so that a kill also hits a rewrite of the log
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println(err)
@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 	os.Exit(1)
 }
 
-// open opens a durable mesh that the test closes.
-func open(t *testing.T, dir string) *Server {
+// openMesh opens a durable mesh, which the caller closes.
+func openMesh(t *testing.T, dir string) *Server {
 	t.Helper()
 	s, err := OpenServer(dir, Options{Tokens: twoTokens()})
 	if err != nil {
@@ -79,11 +79,11 @@ func logOf(t *testing.T, dir string) string {
 	return string(b)
 }
 
-// Two restarts restore everything: the first from the log's records, the second
-// from the snapshot that the first wrote.
-func TestRestart(t *testing.T) {
+// TestRestartRestoresLedger checks two restarts: the first from the log's records, the second from
+// the snapshot that the first wrote.
+func TestRestartRestoresLedger(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openMesh(t, dir)
 	url := serveMesh(t, s)
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for _, id := range []string{"1", "2", "3"} {
@@ -109,7 +109,7 @@ func TestRestart(t *testing.T) {
 	before := s.ledger
 	for range 2 {
 		closeServer(t, s)
-		s = open(t, dir)
+		s = openMesh(t, dir)
 		if got, want := mailboxTexts(s, "goulard"), "message text 1; message text 3; nudge wake; "; got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -132,7 +132,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A message answered 202 survives kill -9 at any moment.
+// TestSurvivesKill checks that a message answered with 202 survives kill -9 at any moment.
 func TestSurvivesKill(t *testing.T) {
 	dir, accepted := t.TempDir(), map[string]bool{}
 	for round := range 3 {
@@ -178,7 +178,7 @@ func TestSurvivesKill(t *testing.T) {
 		senders.Wait()
 		cmd.Wait()
 	}
-	s := open(t, dir)
+	s := openMesh(t, dir)
 	defer closeServer(t, s)
 	if s.SetAside() != "" {
 		t.Error("the log was damaged")
@@ -196,10 +196,10 @@ func TestSurvivesKill(t *testing.T) {
 	}
 }
 
-// Concurrent changes survive while the log is rewritten many times.
+// TestRewriteUnderLoad checks that concurrent changes survive many rewrites of the log.
 func TestRewriteUnderLoad(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openMesh(t, dir)
 	var all sync.WaitGroup
 	for sender := range 8 {
 		all.Go(func() {
@@ -218,17 +218,17 @@ func TestRewriteUnderLoad(t *testing.T) {
 	}
 	all.Wait()
 	closeServer(t, s)
-	s = open(t, dir)
+	s = openMesh(t, dir)
 	defer closeServer(t, s)
 	if s.ledger.count != 160 || len(s.ledger.seenOrder) != 160 {
 		t.Errorf("%d messages, %d ids; want 160", s.ledger.count, len(s.ledger.seenOrder))
 	}
 }
 
-// Many nudges do not make the log grow without limit.
+// TestLogStaysSmall checks that many nudges do not make the log grow without limit.
 func TestLogStaysSmall(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openMesh(t, dir)
 	s.journal.limit = 10_000
 	for i := range 500 {
 		if err := s.deliverNudge(Message{ID: fmt.Sprint(i), To: "goulard", From: "dorlange", Kind: KindNudge}); err != nil {
@@ -242,7 +242,7 @@ func TestLogStaysSmall(t *testing.T) {
 	}
 }
 
-// A log damaged by a crash or a bad disk is read as far as possible.
+// TestDamagedLog checks that a log damaged by a crash or a bad disk is read as far as possible.
 func TestDamagedLog(t *testing.T) {
 	const head, one, two = `{"version":1}` + "\n",
 		`{"message":{"id":"1","from":"dorlange","to":"goulard","message":"one","kind":"message"}}` + "\n",
@@ -268,7 +268,7 @@ func TestDamagedLog(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "mesh.log"), []byte(tt.log), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			s := open(t, dir)
+			s := openMesh(t, dir)
 			defer closeServer(t, s)
 			if got := mailboxTexts(s, "goulard"); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
@@ -290,7 +290,7 @@ func TestDamagedLog(t *testing.T) {
 
 func TestOpenServerRefuses(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
+	s := openMesh(t, dir)
 	if _, err := OpenServer(dir, Options{}); !errors.Is(err, ErrServed) {
 		t.Errorf("second server: %v", err)
 	}
@@ -313,11 +313,11 @@ func TestOpenServerRefuses(t *testing.T) {
 	}
 }
 
-// If the disk fails, the sender gets 503 and repeats the message later. That
-// message is not on disk, and the log is used again only after a rewrite.
+// TestLogWriteFails checks that a sender gets 503 if the disk fails. The message is not on disk, and
+// the log is used again only after a rewrite.
 func TestLogWriteFails(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mesh")
-	s := open(t, dir)
+	s := openMesh(t, dir)
 	d := client(serveMesh(t, s), "dorlange", "td")
 	post := func() error {
 		_, err := d.Send(t.Context(), Message{ID: "1", To: "goulard", Text: "x"})

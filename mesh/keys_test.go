@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestTextNamedBody reads messages whose text is named body, as a mesh shows them
-// and as our server takes them.
+// TestTextNamedBody reads messages whose text is named body, in an answer of a mesh and in a POST to
+// our server.
 func TestTextNamedBody(t *testing.T) {
 	for _, tt := range []struct{ raw, text, reason string }{
 		{`{"id":"a","to":"b","from":"c","body":"hello"}`, "hello", ""},
@@ -57,7 +57,7 @@ func TestTextNamedBody(t *testing.T) {
 	}
 }
 
-// TestRenamedKeys speaks with a mesh that names everything otherwise.
+// TestRenamedKeys calls a mesh that has other names for all members.
 func TestRenamedKeys(t *testing.T) {
 	posted := map[string]map[string]json.RawMessage{}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,7 @@ func TestRenamedKeys(t *testing.T) {
 			"GET /registry/online": `{"members":[{"name":"other","phase":"IDLE"}]}`,
 			"GET /status":          `{"stopped":true,"online":3}`,
 		}[r.Method+" "+r.URL.Path]
-		answer(200, "application/json", body)(w, r)
+		answerWith(200, "application/json", body)(w, r)
 	}))
 	c.KeysIn = Keys{"id": "ref", "halted": "stopped", "messages": "items", "from": "Sender", "message": "text", "correlation_id": "thread", "agents": "members", "handle": "name"}
 	c.KeysOut = Keys{"id": "ref", "message": "text", "from": "sender", "reason": "why", "phase": "state"}
@@ -126,8 +126,7 @@ func TestRenamedKeys(t *testing.T) {
 	}
 }
 
-// TestProvenCannotBeRenamed checks that no member of a message can be read as the
-// mesh's word that a token proves its sender.
+// TestProvenCannotBeRenamed checks that no other member of a message can be read as proven.
 func TestProvenCannotBeRenamed(t *testing.T) {
 	for _, k := range []Keys{{"proven": "verified"}, {"proven": "proven"}, {"kind": "proven"}, {"kind": "PROVEN"}} {
 		if key, err := k.CheckIn(); err == nil {
@@ -141,7 +140,7 @@ func TestProvenCannotBeRenamed(t *testing.T) {
 	}
 }
 
-// TestKeyClashes refuses names that two members of an object would share.
+// TestKeyClashes checks that two members of an object cannot have the same name.
 func TestKeyClashes(t *testing.T) {
 	for _, k := range []Keys{{"message": "id"}, {"message": "From"}, {"from": "x", "to": "X"}, {"message": ""}, {"message": "a b"}, {"x": "y"}, {"messages": "halted"}} {
 		if key, err := k.CheckIn(); err == nil || key == "" {
@@ -155,27 +154,27 @@ func TestKeyClashes(t *testing.T) {
 	}
 }
 
-// TestReceiptNamesMessage counts as taken: another service on the port may
-// answer 200 to anything.
+// TestReceiptNamesMessage checks that only an answer that names the message confirms it, because
+// another service on the port may answer 200 to anything.
 func TestReceiptNamesMessage(t *testing.T) {
 	for _, code := range []int{200, 201, 202} {
 		for _, body := range []string{`{}`, `{"id":""}`, `{"id":"other"}`, `{"ok":true}`, `{"id":"X"}`, `{"message":{"id":"x"}}`} {
-			_, err := serve(t, answer(code, "application/json", body)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"})
+			_, err := serve(t, answerWith(code, "application/json", body)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"})
 			if e, ok := errors.AsType[*Error](err); !ok || !e.Temporary() || !errors.Is(err, ErrNotTaken) {
 				t.Errorf("%d %s: %v", code, body, err)
 			}
 		}
-		if _, err := serve(t, answer(code, "application/json", `{"id":"x"}`)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); err != nil {
+		if _, err := serve(t, answerWith(code, "application/json", `{"id":"x"}`)).Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); err != nil {
 			t.Error(err)
 		}
-		if err := serve(t, answer(code, "application/json", `{}`)).Nudge(t.Context(), "b", "", ""); err == nil {
-			t.Error("a nudge that nothing shows to be taken counts")
+		if err := serve(t, answerWith(code, "application/json", `{}`)).Nudge(t.Context(), "b", "", ""); err == nil {
+			t.Error("a nudge counts as delivered without a confirmation")
 		}
 	}
 	// A response without a body or with plain text does not confirm the message. An HTML page comes
 	// from another service.
 	for _, c := range []struct{ kind, body string }{{"", ""}, {"text/plain", "OK"}, {"application/json", `"queued"`}, {"application/json", "[]"}} {
-		client := serve(t, answer(200, c.kind, c.body))
+		client := serve(t, answerWith(200, c.kind, c.body))
 		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); !errors.Is(err, ErrNotTaken) {
 			t.Errorf("%s %q: %v", c.kind, c.body, err)
 		}
@@ -188,7 +187,7 @@ func TestReceiptNamesMessage(t *testing.T) {
 		}
 	}
 	for code, kind := range map[int]string{200: "text/html", 500: "application/json", 404: "application/json"} {
-		client := serve(t, answer(code, kind, `{"id":"other"}<p>`))
+		client := serve(t, answerWith(code, kind, `{"id":"other"}<p>`))
 		client.StatusIsReceipt = true
 		if _, err := client.Send(t.Context(), Message{ID: "x", To: "b", Text: "hello"}); err == nil || errors.Is(err, ErrNotTaken) {
 			t.Errorf("%d %s: with the status as receipt: %v", code, kind, err)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Two senders may choose the same id. An acknowledgement removes one message.
+// TestSameIDFromTwoSenders checks that an acknowledgement removes one of two messages with one id.
 func TestSameIDFromTwoSenders(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -28,7 +28,8 @@ func TestSameIDFromTwoSenders(t *testing.T) {
 	}
 }
 
-// A full mesh refuses messages. Unproven senders can fill only half of it.
+// TestLedgerFull checks that a full mesh refuses messages, and that unproven senders can fill only
+// half of it.
 func TestLedgerFull(t *testing.T) {
 	clock := newTestClock()
 	s := NewServer(Options{Open: true, Now: clock.now})

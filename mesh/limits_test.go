@@ -34,8 +34,8 @@ func repeat[T any](n int64, item func(i int) T) []T {
 // justBefore returns the last time before d has passed.
 func justBefore(d time.Duration) time.Duration { return d - 1 }
 
-// callCode returns the code of one call with the token of goulard. A body whose length is
-// not announced is not a *strings.Reader.
+// callCode returns the code of one call with the token of goulard. Only the length of a
+// *strings.Reader is announced.
 func callCode(s *Server, method, path string, body io.Reader) int {
 	r := httptest.NewRequest(method, "http://127.0.0.1"+path, body)
 	r.Header.Set("Authorization", "Bearer tg")
@@ -376,8 +376,8 @@ func TestLimitsWithoutAConstant(t *testing.T) {
 
 const getStatus = "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
-// acceptsSplitRequest reports whether a server takes a request whose second part comes after a pause,
-// behind which its answer is read.
+// acceptsSplitRequest reports whether a server accepts a request whose second part comes after a
+// pause.
 func acceptsSplitRequest(t *testing.T, first string, pause time.Duration, second string) (ok bool) {
 	synctest.Test(t, func(t *testing.T) {
 		conns, h := make(pipes), NewServer(Options{Open: true}).HTTPServer()
@@ -393,8 +393,8 @@ func acceptsSplitRequest(t *testing.T, first string, pause time.Duration, second
 	return ok
 }
 
-// acceptsAnswer reports whether a client takes an answer whose header has so many bytes, or the
-// least there can be, and that comes after a pause.
+// acceptsAnswer reports whether a client accepts an answer that comes after a pause and has a header
+// of this many bytes, or the shortest one.
 func acceptsAnswer(t *testing.T, header int64, pause time.Duration, call func(*http.Client) error) (ok bool) {
 	synctest.Test(t, func(*testing.T) {
 		conns, c := make(pipes, 1), plainClient(&net.Dialer{})
@@ -416,8 +416,8 @@ func acceptsAnswer(t *testing.T, header int64, pause time.Duration, call func(*h
 	return ok
 }
 
-// TestFileQuotas tries the room for files at its edge: that of one sender, of the whole, and
-// the quarter of the whole that all unproven senders have.
+// TestFileQuotas tries the quotas of files at their edge: that of one sender, that of all, and the
+// quarter that all unproven senders have.
 func TestFileQuotas(t *testing.T) {
 	for _, tt := range []struct {
 		total        blobQuota

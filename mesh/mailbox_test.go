@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A mailbox returns at most 200 messages and 4 MiB, oldest first, and the rest after these are
-// acknowledged.
+// TestMailboxPages checks that a mailbox returns at most 200 messages and 4 MiB, oldest first, and
+// the rest after these are acknowledged.
 func TestMailboxPages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		text       string
@@ -65,8 +65,9 @@ func ackRequest(handle, id string) *http.Request {
 	return r
 }
 
-// A long poll ends when a message arrives, at HALT, and when the mesh is closed.
-func TestLongPoll(t *testing.T) {
+// TestLongPollEnds checks that a long poll ends when a message arrives, at HALT, and when the mesh is
+// closed.
+func TestLongPollEnds(t *testing.T) {
 	s, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
 	for name, event := range map[string]func() error{
@@ -127,29 +128,6 @@ func poll(t *testing.T, s *Server, c *Client, event func() error) Mailbox {
 	return r.mailbox
 }
 
-// The wait is as long as requested, and at most a minute.
-func TestLongPollWait(t *testing.T) {
-	for wait, want := range map[string]time.Duration{"50s": 50 * time.Second, "24h": MaxWait} {
-		synctest.Test(t, func(t *testing.T) {
-			s := NewServer(Options{Open: true})
-			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/a?wait="+wait, nil)
-			r.RemoteAddr = "127.0.0.1:1"
-			w := httptest.NewRecorder()
-			began := time.Now()
-			s.ServeHTTP(w, r)
-			if waited := time.Since(began); w.Code != 200 || waited != want {
-				t.Errorf("%s: %d after %v", wait, w.Code, waited)
-			}
-			if got := w.Body.String(); got != `{"halted":false,"messages":[]}` {
-				t.Errorf("%s: %s", wait, got)
-			}
-			if len(s.waiters) != 0 {
-				t.Error("the mailbox still has a waiter")
-			}
-		})
-	}
-}
-
 // pipes is a listener for connections inside a synctest bubble.
 type pipes chan net.Conn
 
@@ -178,8 +156,9 @@ type pipeAddr struct{}
 func (pipeAddr) Network() string { return "tcp" }
 func (pipeAddr) String() string  { return "127.0.0.1:1" }
 
-// A long poll may outlast the connection's timeouts, which are for calls that answer at once. It
-// reports messages that arrive in its last second. Shutdown does not wait for it.
+// TestLongPollOutlivesTimeouts checks that a long poll may outlast the connection's timeouts, which
+// are for calls that answer at once, and reports messages that arrive in its last second. Shutdown
+// does not wait for it.
 func TestLongPollOutlivesTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Open: true})
@@ -208,7 +187,7 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 		}
 		synctest.Wait()
 		if len(s.waiters) != 0 {
-			t.Error("a reader that is gone is still served")
+			t.Error("a disconnected reader still has a waiter")
 		}
 
 		ended := make(chan error)
@@ -225,8 +204,8 @@ func TestLongPollOutlivesTimeouts(t *testing.T) {
 	})
 }
 
-// A handle holds four long polls. A further one is answered at once, with what
-// there is, and keeps no other handle from waiting.
+// TestLongPollsOfAHandle checks that a fifth long poll of a handle is answered at once, and that
+// other handles can still wait.
 func TestLongPollsOfAHandle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Tokens: twoTokens()})
@@ -264,8 +243,8 @@ func TestLongPollsOfAHandle(t *testing.T) {
 	})
 }
 
-// Unproven callers can invent handles, so together they have at most a thousand long polls. They do
-// not delay agents.
+// TestLongPollsOfInventedHandles checks that unproven callers, who can invent handles, together have
+// at most a thousand long polls, and do not keep agents from waiting.
 func TestLongPollsOfInventedHandles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Tokens: twoTokens(), Open: true})
@@ -301,14 +280,17 @@ func TestLongPollsOfInventedHandles(t *testing.T) {
 	})
 }
 
-// Whatever a caller says of how long it waits, it waits for a minute at most, or
-// is refused.
-func TestWaitIsBounded(t *testing.T) {
+// TestLongPollWait checks that a long poll waits as long as requested, at most for a minute, or is
+// refused.
+func TestLongPollWait(t *testing.T) {
+	const refused = -1
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer(Options{Tokens: twoTokens()})
-		for _, wait := range []string{
-			"0", "0s", "-0s", "1ns", "60s", "61s", "2562047h47m16.854775807s", "2562047h47m16.854775808s", "1e9h", "9999999999999999999h", "-1ns", "NaN", "Inf",
-			"50", "0x10s", "50s50s", "%2B50s", "50s&wait=1h", "\x00", "",
+		for wait, want := range map[string]time.Duration{
+			"": 0, "0": 0, "0s": 0, "-0s": 0, "1ns": 1, "50s": 50 * time.Second, "60s": MaxWait, "61s": MaxWait, "24h": MaxWait,
+			"2562047h47m16.854775807s": MaxWait, "2562047h47m16.854775808s": refused, "1e9h": refused, "9999999999999999999h": refused,
+			"-1ns": refused, "NaN": refused, "Inf": refused, "50": refused, "0x10s": refused, "50s50s": MaxWait, "%2B50s": 50 * time.Second,
+			"50s&wait=1h": 50 * time.Second, "\x00": refused,
 		} {
 			r := httptest.NewRequest("GET", "http://127.0.0.1/mailbox/goulard", nil)
 			r.URL.RawQuery = "wait=" + wait
@@ -316,9 +298,16 @@ func TestWaitIsBounded(t *testing.T) {
 			w := httptest.NewRecorder()
 			began := time.Now()
 			s.ServeHTTP(w, r)
-			if waited := time.Since(began); waited > MaxWait || w.Code != http.StatusOK && (w.Code != http.StatusBadRequest || waited > 0) {
-				t.Errorf("%q: %d after %v", wait, w.Code, waited)
+			waited := time.Since(began)
+			if want == refused && (w.Code != http.StatusBadRequest || waited > 0) {
+				t.Errorf("%q: %d after %v, want a refusal", wait, w.Code, waited)
 			}
+			if body := w.Body.String(); want != refused && (w.Code != http.StatusOK || waited != want || body != `{"halted":false,"messages":[]}`) {
+				t.Errorf("%q: %d %s after %v, want %v", wait, w.Code, body, waited, want)
+			}
+		}
+		if len(s.waiters) != 0 {
+			t.Error("the mailbox still has a waiter")
 		}
 	})
 }

@@ -82,8 +82,8 @@ func FuzzMailbox(f *testing.F) {
 	})
 }
 
-// A mailbox of too many tiny messages costs little. A message without an id can never be
-// acknowledged, so it is returned once and does not block other messages.
+// TestMailboxBound checks that a mailbox of too many tiny messages costs little. A message without an
+// id can never be acknowledged, so it is returned once and does not block other messages.
 func TestMailboxBound(t *testing.T) {
 	list := func(item string, n int) string {
 		return `{"messages":[` + strings.Repeat(item+",", n) + `{"id":"last"}]}`
@@ -92,7 +92,7 @@ func TestMailboxBound(t *testing.T) {
 		item    string
 		n, want int
 	}{{"{}", 0, 1}, {"{}", 200, 2}, {"{}", 1 << 20, 2}, {"[]", 1 << 20, 1}, {`{"id":"1"}`, 199, 200}, {`{"id":"1"}`, 300, 200}} {
-		c := serve(t, answer(200, "application/json", list(tt.item, tt.n)))
+		c := serve(t, answerWith(200, "application/json", list(tt.item, tt.n)))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		mailbox, err := c.Mailbox(t.Context(), 0)
@@ -107,7 +107,7 @@ func TestMailboxBound(t *testing.T) {
 }
 
 func TestMailboxToleratesUnknownMembers(t *testing.T) {
-	c := serve(t, answer(200, "application/json; charset=utf-8", `{"future":{"a":[1]},"halted":true,"messages":[
+	c := serve(t, answerWith(200, "application/json; charset=utf-8", `{"future":{"a":[1]},"halted":true,"messages":[
 		{"id":"1","from":"b\u0000/../c","message":"\ud800","new":1e999},
 		{"id":null,"hops":null,"sent_at":"2026-03-01T10:00:00Z"}]}`))
 	mailbox, err := c.Mailbox(t.Context(), 0)

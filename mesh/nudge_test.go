@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Of a hundred nudges a mailbox keeps one. A nudge that arrives after the mailbox was read is not
-// acknowledged with the one that was read.
+// TestNudgesCoalesce checks that a mailbox keeps one of a hundred nudges, and that a nudge that
+// arrives after the mailbox was read is not acknowledged with the one that was read.
 func TestNudgesCoalesce(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
@@ -30,7 +30,7 @@ func TestNudgesCoalesce(t *testing.T) {
 	}
 	first := waiting()
 	if len(first) != 1 || first[0].Text != "99" {
-		t.Fatalf("held: %+v", first)
+		t.Fatalf("waiting: %+v", first)
 	}
 	if err := d.Nudge(t.Context(), "goulard", "", "late"); err != nil {
 		t.Fatal(err)
@@ -43,9 +43,8 @@ func TestNudgesCoalesce(t *testing.T) {
 	}
 }
 
-// What comes later does not take a nudge out of the mailbox that the recipient has
-// not seen: a nudge replaces that of its own sender alone. Unproven senders, who
-// choose their names, hold a few.
+// TestNudgesOfOthersStay checks that a nudge replaces only that of its own sender. Unproven senders,
+// who choose their names, have a few.
 func TestNudgesOfOthersStay(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
@@ -64,7 +63,7 @@ func TestNudgesOfOthersStay(t *testing.T) {
 	}
 	mailbox, err := g.Mailbox(t.Context(), 0)
 	if err != nil || len(mailbox.Messages) != 1+maxUnprovenNudges {
-		t.Fatalf("held: %+v, %v", mailbox.Messages, err)
+		t.Fatalf("waiting: %+v, %v", mailbox.Messages, err)
 	}
 	if m := mailbox.Messages[0]; m.Text != "the one" || !m.Proven {
 		t.Errorf("first: %+v", m)
@@ -74,9 +73,8 @@ func TestNudgesOfOthersStay(t *testing.T) {
 	}
 }
 
-// Nudges, HALT and GO have the pace of messages, for each sender and each kind of
-// call by itself. So no sender can keep another from a HALT, nor can its own
-// messages.
+// TestNudgeRateLimit checks that nudges, HALT and GO have the rate limit of messages, each sender and
+// each kind of call its own. So a sender cannot keep another from a HALT, nor can its own messages.
 func TestNudgeRateLimit(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Open: true, Now: clock.now})
@@ -106,8 +104,8 @@ func TestNudgeRateLimit(t *testing.T) {
 	}
 }
 
-// A sender that invents a name for each call finds an end, and takes nothing from
-// those whom a token proves.
+// TestInventedSenders checks that the number of unproven senders is limited, and that proven senders
+// do not count.
 func TestInventedSenders(t *testing.T) {
 	p, now := newRateLimit(), newTestClock().now()
 	refused := 0
@@ -117,7 +115,7 @@ func TestInventedSenders(t *testing.T) {
 		}
 	}
 	if refused != 1000 || len(p.senders) != maxUnprovenSenders {
-		t.Errorf("%d refused, %d kept", refused, len(p.senders))
+		t.Errorf("%d refused, %d senders", refused, len(p.senders))
 	}
 	if p.take(rateKey{callHalt, "goulard", true}, now) > 0 {
 		t.Error("a proven HALT was refused")

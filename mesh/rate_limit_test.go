@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Each sender may post five messages a minute. A repeat does not count, and the
-// Retry-After of the answer is long enough.
+// TestRateLimit checks that each sender may post five messages a minute. A repeat does not count, and
+// the Retry-After of the answer is long enough.
 func TestRateLimit(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})

@@ -82,8 +82,8 @@ func send(t *testing.T, req *http.Request) (*http.Response, string) {
 	return resp, string(b)
 }
 
-// TestProfile makes each call of the profile on one mesh.
-func TestProfile(t *testing.T) {
+// TestCallsOfProfile makes each call of the profile on one mesh.
+func TestCallsOfProfile(t *testing.T) {
 	clock := newTestClock()
 	_, url := startServer(t, Options{Tokens: twoTokens(), Now: clock.now})
 	long := strings.Repeat("x", MaxMessage)
@@ -188,7 +188,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Client and server speak the same profile.
+// TestClientAndServer checks that client and server speak the same profile.
 func TestClientAndServer(t *testing.T) {
 	_, url := startServer(t, Options{Tokens: twoTokens()})
 	g, d := client(url, "goulard", "tg"), client(url, "dorlange", "td")
@@ -253,8 +253,8 @@ func TestClientAndServer(t *testing.T) {
 	}
 }
 
-// The server refuses a body of 100 MB without reading it, and closes a connection that sends no
-// header.
+// TestAbusiveConnections checks that the server refuses a body of 100 MB without reading it, and
+// closes a connection that sends no header.
 func TestAbusiveConnections(t *testing.T) {
 	t.Parallel()
 	s := NewServer(Options{Open: true})
@@ -313,8 +313,8 @@ func TestOptionsCheck(t *testing.T) {
 	}
 }
 
-// Malformed requests, and requests that smuggle a second one, change nothing, and the server keeps
-// answering.
+// TestHostileRequests checks that malformed requests, and requests that smuggle a second one, have no
+// effect, and that the server still answers.
 func TestHostileRequests(t *testing.T) {
 	t.Parallel()
 	s, url := startServer(t, Options{Tokens: twoTokens(), Now: newTestClock().now})
@@ -396,18 +396,10 @@ func TestHostileRequests(t *testing.T) {
 	}
 	s.mu.Lock()
 	if s.ledger.halted || s.ledger.count > 0 {
-		t.Errorf("halted %v, %d held", s.ledger.halted, s.ledger.count)
+		t.Errorf("halted %v, %d messages", s.ledger.halted, s.ledger.count)
 	}
 	s.mu.Unlock()
 	if err := client(url, "dorlange", "td").Nudge(t.Context(), "goulard", "", ""); err != nil {
 		t.Errorf("after %d hostile requests: %v", len(requests), err)
 	}
-}
-
-// serveHandler serves another mesh than ours.
-func serveHandler(t *testing.T, h http.Handler) string {
-	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s.URL
 }

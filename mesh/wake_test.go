@@ -19,9 +19,9 @@ func testWake(address, handle string) string {
 	return "http://" + address + WakePath(handle, rand.Text())
 }
 
-// A nudge or a message causes a call to the wake address without any text of the sender. A burst
-// causes few calls, the last one after the last nudge. An address that refuses connections is
-// removed.
+// TestWakeAddressIsCalled checks that a nudge or a message causes a call to the wake address without
+// any text of the sender. A burst causes few calls, the last one after the last nudge. An address
+// that refuses connections is removed.
 func TestWakeAddressIsCalled(t *testing.T) {
 	secret := rand.Text()
 	rung, hold := make(chan bool, 200), make(chan struct{})
@@ -115,7 +115,7 @@ func TestNoOtherAddressIsCalled(t *testing.T) {
 	for _, wake := range wakes {
 		err := g.Register(t.Context(), Presence{Phase: state.IDLE, Wake: wake})
 		if wake != other.URL && err == nil {
-			t.Errorf("%q was taken", wake)
+			t.Errorf("%q was accepted", wake)
 		}
 		// An address stored by an older version is not called either.
 		s.mu.Lock()
@@ -147,8 +147,8 @@ func TestNoOtherAddressIsCalled(t *testing.T) {
 	}
 }
 
-// Unproven senders together ring an agent five times a minute, whatever names they
-// invent. What they send waits for the long poll.
+// TestUnprovenRingsArePaced checks that unproven senders together ring an agent five times a minute,
+// under any number of invented names.
 func TestUnprovenRingsArePaced(t *testing.T) {
 	rings := make(chan bool, 1000)
 	listener := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { rings <- true }))

@@ -54,36 +54,36 @@ func TestActivitySequence(t *testing.T) {
 func TestActivityTable(t *testing.T) {
 	bash := Event{Kind: ToolUse, Tool: "Bash", ToolID: "1"}
 	done := Event{Kind: Done}
-	told := func(events ...Event) activity {
+	after := func(events ...Event) activity {
 		a := newActivity()
 		for _, e := range events {
 			a.apply(e)
 		}
 		return a
 	}
-	killed := told(Event{Kind: TextDelta})
-	killed.setExited("clean exit")
+	exited := after(Event{Kind: TextDelta})
+	exited.setExited("clean exit")
 	before := map[string]activity{
-		"spawning": newActivity(), "unknown": told(Event{Kind: Unknown}), "thinking": told(Event{Kind: Thinking}),
-		"responding": told(Event{Kind: TextDelta}), "tool": told(bash), "done": told(bash, done), "killed": killed,
+		"spawning": newActivity(), "unknown": after(Event{Kind: Unknown}), "thinking": after(Event{Kind: Thinking}),
+		"responding": after(Event{Kind: TextDelta}), "tool": after(bash), "done": after(bash, done), "killed": exited,
 	}
 	kinds := []EventKind{SessionStart, Thinking, TextDelta, ToolUse, ToolResult, Done, Error, Unknown, "of a later version"}
 	const (
 		thinking = "working thinking"
-		says     = "working responding"
+		replying = "working responding"
 		inTool   = "working running_tool"
-		rests    = "idle idle"
+		idle     = "idle idle"
 		begun    = "working idle"
-		gone     = "killed idle"
+		killed   = "killed idle"
 	)
 	for name, want := range map[string][]string{
-		"spawning":   {thinking, thinking, says, inTool, begun, rests, begun, begun, begun},
-		"unknown":    {thinking, thinking, says, inTool, begun, rests, begun, begun, begun},
-		"thinking":   {thinking, thinking, says, inTool, thinking, rests, thinking, thinking, thinking},
-		"responding": {says, thinking, says, inTool, says, rests, says, says, says},
-		"tool":       {inTool, inTool, inTool, inTool, thinking, rests, inTool, inTool, inTool},
-		"done":       {rests, thinking, says, inTool, rests, rests, rests, rests, rests},
-		"killed":     {gone, gone, gone, gone, gone, gone, gone, gone, gone},
+		"spawning":   {thinking, thinking, replying, inTool, begun, idle, begun, begun, begun},
+		"unknown":    {thinking, thinking, replying, inTool, begun, idle, begun, begun, begun},
+		"thinking":   {thinking, thinking, replying, inTool, thinking, idle, thinking, thinking, thinking},
+		"responding": {replying, thinking, replying, inTool, replying, idle, replying, replying, replying},
+		"tool":       {inTool, inTool, inTool, inTool, thinking, idle, inTool, inTool, inTool},
+		"done":       {idle, thinking, replying, inTool, idle, idle, idle, idle, idle},
+		"killed":     {killed, killed, killed, killed, killed, killed, killed, killed, killed},
 	} {
 		for i, kind := range kinds {
 			a := before[name]

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// realCLI prepares an attempt of one of the real CLIs, with a home of its own
-// that is set up for the scripted provider only, or skips the test.
+// realCLI prepares an attempt of one of the real CLIs, with its own home that is set up for the
+// scripted provider only, or skips the test.
 func realCLI(t *testing.T, runner string, answers ...clitest.Answer) (*fixture, *clitest.Provider) {
 	t.Helper()
 	dir := os.Getenv("AGENTSTATELOOP_CLIS")
@@ -29,7 +29,7 @@ func realCLI(t *testing.T, runner string, answers ...clitest.Answer) (*fixture, 
 	home := t.TempDir()
 	b := newFixture(t, "")
 	b.Runner, b.Command = runner, []string{filepath.Join(dir, runner)}
-	b.Timeout = 5 * time.Minute // on a machine with much else to do it takes one to start
+	b.Timeout = 5 * time.Minute // on a busy machine it starts within one
 	b.Prompt = []byte("what do you see? answer @goulard3120\n")
 	args, env, err := clitest.Home(runner, home, p.URL)
 	if err != nil {
@@ -49,7 +49,7 @@ func writeConfig(t *testing.T, file, text string) {
 	}
 }
 
-// realAgent is how one CLI names what the scripted stories need.
+// realAgent has the names that one CLI gives to the tools and options of these tests.
 type realAgent struct {
 	runner       string
 	shell, arg   string   // its shell tool
@@ -59,7 +59,7 @@ type realAgent struct {
 	box          *Sandbox // nil: none
 }
 
-// start prepares an attempt of it.
+// start prepares an attempt of the agent.
 func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*fixture, *clitest.Provider) {
 	t.Helper()
 	b, p := realCLI(t, a.runner, answers...)
@@ -75,7 +75,7 @@ func TestRealCodex(t *testing.T) {
 	runRealAgentTests(t, realAgent{Codex, "exec_command", "cmd", []string{"--dangerously-bypass-approvals-and-sandbox"}, 503, false, true, nil})
 }
 
-// What a turn may do is set again with each resume.
+// TestRealCodexPermissions checks that the permissions of a turn are set again with each resume.
 func TestRealCodexPermissions(t *testing.T) {
 	b, p := realCLI(t, Codex, clitest.Answer{Text: "one"}, clitest.Answer{Text: "two"})
 	b.Extra = []string{"--sandbox", "read-only"}
@@ -169,7 +169,7 @@ func runRealAgentTests(t *testing.T, a realAgent) {
 		if tool.State != StateRunningTool || tool.WaitingTools != 1 || tool.Tool == "" {
 			t.Errorf("live %+v", tool)
 		}
-		if !p.Saw("tool-42") || read(t, b.Workdir, "seen") != "tool-42" {
+		if !p.Saw("tool-42") || readFile(t, b.Workdir, "seen") != "tool-42" {
 			t.Error("the tool did not run, or its result did not reach the model")
 		}
 	})
@@ -200,9 +200,9 @@ func runRealAgentTests(t *testing.T, a realAgent) {
 		}
 		res.check(t, Canceled, ExitStopped, "I will wait.", "stopped")
 		if a.box != nil {
-			return // that is its pid in the sandbox
+			return // the file has the pid in the sandbox
 		}
-		pid, _ := strconv.Atoi(strings.TrimSpace(read(t, b.Workdir, "pid")))
+		pid, _ := strconv.Atoi(strings.TrimSpace(readFile(t, b.Workdir, "pid")))
 		if _, err := lookUp(pid); err == nil {
 			killPIDFile(t, filepath.Join(b.Workdir, "pid"))
 			t.Errorf("the tool outlived the agent: %q", res.Notes)
@@ -217,7 +217,7 @@ func runRealAgentTests(t *testing.T, a realAgent) {
 	t.Run("limited until a time, then well", func(t *testing.T) {
 		until := time.Now().Add(90 * time.Minute)
 		b, p := a.start(t, clitest.Limit(a.runner, until), clitest.Answer{Text: "here again"})
-		if a.runner == Claude { // with an API key it does not say when
+		if a.runner == Claude { // with an API key it does not report when
 			delete(b.Config.Env, "ANTHROPIC_API_KEY")
 			b.Config.Env["CLAUDE_CODE_OAUTH_TOKEN"] = "sk-ant-oat01-test"
 		}
@@ -226,8 +226,8 @@ func runRealAgentTests(t *testing.T, a realAgent) {
 			t.Fatalf("%+v", res)
 		}
 		late := res.Outage.Until.Sub(until)
-		if a.runner == Gemini && !res.Outage.Until.IsZero() { // it does not say when
-			t.Errorf("it says when: %+v", res.Outage)
+		if a.runner == Gemini && !res.Outage.Until.IsZero() { // it does not report when
+			t.Errorf("it reports when: %+v", res.Outage)
 		}
 		if a.runner != Gemini && (late < -2*time.Minute || late > 2*time.Minute) {
 			t.Errorf("it ends %v after the provider's time: %+v", late, res.Outage)
@@ -302,9 +302,9 @@ func runRealAgentTests(t *testing.T, a realAgent) {
 	})
 }
 
-// low_args name the model that is asked, also in a session that began with another
-// one. With the next message the session goes back to the usual model, if that is
-// named: claude keeps the model that a session had last.
+// TestRealLowModel checks that low_args choose the model, also in a session that began with another
+// one. With the next message the session goes back to the usual model, if that is named: claude keeps
+// the model that a session had last.
 func TestRealLowModel(t *testing.T) {
 	for _, c := range []struct {
 		runner         string
@@ -326,7 +326,7 @@ func TestRealLowModel(t *testing.T) {
 				b.Config.Env["ANTHROPIC_MODEL"] = c.env
 			}
 			if keeps := c.want[2] == c.low[1]; b.Runner == Claude && wantKeepsLow(b, c.command, c.low) != keeps {
-				t.Errorf("it is said to keep the cheaper model: %v", !keeps)
+				t.Errorf("KeepsLow returns %v", !keeps)
 			}
 			b.Command, b.Extra = slices.Concat(b.Command[:1], c.command), c.extra
 			b.Low.Args = c.low
@@ -344,7 +344,7 @@ func TestRealLowModel(t *testing.T) {
 				b.Session = res.Session
 			}
 			if c.want[0] == "" {
-				c.want[0] = p.Models()[0] // whatever it asks by default
+				c.want[0] = p.Models()[0] // the default
 			}
 			if !slices.Equal(p.Models(), c.want) {
 				t.Errorf("asked %q, want %q", p.Models(), c.want)
@@ -353,7 +353,7 @@ func TestRealLowModel(t *testing.T) {
 	}
 }
 
-// wantKeepsLow reports what KeepsLow says of a program with these arguments.
+// wantKeepsLow returns KeepsLow of a program with these arguments.
 func wantKeepsLow(b *fixture, command, low []string) bool {
 	c := b.Config
 	c.Command, c.Low.Args = slices.Concat(b.Command[:1], command), low

@@ -17,8 +17,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Streams in the form that the real CLIs print, which TestReal… runs. Each is
-// whole in one place, to be readable.
+// Streams in the form that the real CLIs print, which TestReal… runs.
 const (
 	claudeGood = `{"type":"system","subtype":"init","session_id":"s-1","cwd":"/w","tools":["Bash"]}
 {"type":"system","subtype":"api_retry","attempt":1,"error_status":529,"error":"overloaded","session_id":"s-1"}
@@ -75,7 +74,7 @@ const (
 `
 )
 
-func TestStreams(t *testing.T) {
+func TestStreamsOfCLIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		runner, stream, stderr, tail string // tail: shell after the stream
 		session                      string // asked for
@@ -153,8 +152,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// refusals are what a program of any runner but api may say last about its login, and
-// harmless are lines that it may say.
+// refusals are last lines about a refused login, of a program of any runner but api. harmless are other
+// lines.
 var (
 	refusals = []string{
 		"401", "HTTP 401", "HTTP/1.1 401 Unauthorized", "Error code: 401 - {'error': {'message': 'Incorrect API key provided'}}",
@@ -170,8 +169,8 @@ var (
 	}
 )
 
-// TestAnyLogin checks the words by which any program reports that its login was refused, with
-// each runner, and those by which none does.
+// TestAnyLogin checks the words of any program that mean a refused login, with each runner, and
+// words that do not.
 func TestAnyLogin(t *testing.T) {
 	for _, runner := range []string{Exec, Claude, Codex, Gemini, ACP} {
 		kind, _, err := agentFor(runner)
@@ -179,21 +178,21 @@ func TestAnyLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &supervisor{config: Config{Runner: runner}, output: newOutput(Config{}, Attempt{}, kind, nil)}
-		for _, said := range refusals {
-			if failedLogin(s, "exit status 1: "+said, "") == "" {
-				t.Errorf("%s: %q does not count as a refusal", runner, said)
+		for _, words := range refusals {
+			if failedLogin(s, "exit status 1: "+words, "") == "" {
+				t.Errorf("%s: %q does not count as a refusal", runner, words)
 			}
 		}
-		for _, said := range harmless {
-			if line := failedLogin(s, "exit status 1: "+said, ""); line != "" {
+		for _, words := range harmless {
+			if line := failedLogin(s, "exit status 1: "+words, ""); line != "" {
 				t.Errorf("%s: %q counts as a refusal", runner, line)
 			}
 		}
 	}
 }
 
-// failedLogin returns what a program says about its login that failed with exit code 1, for a
-// reason and with errors that it reported, or "".
+// failedLogin returns the error about the login of a program that failed with exit code 1 for this
+// reason and reported this error, or "".
 func failedLogin(s *supervisor, reason, reported string) string {
 	s.output.faults = tail{max: stderrTail}
 	fmt.Fprintln(&s.output.faults, reported)
@@ -229,13 +228,13 @@ func TestDocumentedLogins(t *testing.T) {
 			t.Errorf("%s: the exit code is %d, and %d is documented", runner, kind.loginExit, code)
 		}
 		for _, word := range quoted.FindAllSubmatch(row[2], -1) {
-			said := string(word[1])
-			if said == Exec || said == "auth_required" { // the words of another runner; no text, but an error of the protocol
+			words := string(word[1])
+			if words == Exec || words == "auth_required" { // the words of another runner; an error of the protocol
 				continue
 			}
 			tried[runner]++
-			if failedLogin(s, "", "error: "+said+" (as it says)") == "" {
-				t.Errorf("%s: %q does not count", runner, said)
+			if failedLogin(s, "", "error: "+words+" (as it says)") == "" {
+				t.Errorf("%s: %q does not count", runner, words)
 			}
 		}
 		if other := failedLogin(s, "no such file", "no such file"); other != "" {
@@ -247,12 +246,12 @@ func TestDocumentedLogins(t *testing.T) {
 	}
 }
 
-// TestFaultBeforeStderr checks that what an agent reports as an error explains why it
-// failed, and not what it printed on stderr, whatever came last.
+// TestFaultBeforeStderr checks that the error that an agent reports is the reason of its failure, not
+// its stderr, in either order.
 func TestFaultBeforeStderr(t *testing.T) {
 	failing := exec.Command("/bin/sh", "-c", "exit 3")
 	if err := failing.Run(); err == nil {
-		t.Fatal("it did not fail")
+		t.Fatal("exit 3 is not an error")
 	}
 	for runner, c := range map[string]struct{ fault, refusal string }{
 		Claude: {`{"type":"assistant","error":"%s"}`, "authentication_failed"},
@@ -297,8 +296,8 @@ func TestFaultBeforeStderr(t *testing.T) {
 	}
 }
 
-// TestDoneBeforeText checks that the answer is what Done says, or else what was said after
-// the last tool, and that a program that could not be started has no answer.
+// TestDoneBeforeText checks that the answer is the text of Done, or without one the text after the
+// last tool, and that a program that could not be started has no answer.
 func TestDoneBeforeText(t *testing.T) {
 	for _, c := range []struct{ done, fault, want, reason string }{
 		{"the answer", "", "the answer", ""},
@@ -323,7 +322,7 @@ func withoutLastLine(stream string) string {
 	return stream[:strings.LastIndexByte(strings.TrimSpace(stream), '\n')+1]
 }
 
-// fakeCLI is an agent that prints stream and then does what tail says.
+// fakeCLI prepares an attempt of an agent that prints stream and then runs tail.
 func fakeCLI(t *testing.T, runner, stream, tail string) *fixture {
 	t.Helper()
 	b := newFixture(t, "printf '%s ' \"$@\" > argv\ncat \"$0.stream\"\n"+tail)
@@ -334,56 +333,52 @@ func fakeCLI(t *testing.T, runner, stream, tail string) *fixture {
 	return b
 }
 
-func TestArgv(t *testing.T) {
+// TestAgentArguments checks the arguments of each program. While money is short those of low_args
+// come last, where the program takes them, also with a session.
+func TestAgentArguments(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ runner, session, want string }{
-		{Claude, "", "-p --output-format stream-json --verbose --extra 1 "},
-		{Claude, "s-1", "-p --output-format stream-json --verbose --resume s-1 --extra 1 "},
-		{Codex, "", "exec --json --skip-git-repo-check --extra 1 - "},
-		{Codex, "c-1", "exec --json --skip-git-repo-check --extra 1 resume c-1 - "},
-		{Gemini, "", "--output-format stream-json --skip-trust --extra 1 "},
-		{Gemini, "g-1", "--output-format stream-json --skip-trust --resume g-1 --extra 1 "},
-		{Claude, "--dangerously-skip-permissions", "-p --output-format stream-json --verbose --extra 1 "},
-		{Claude, "a b; rm", "-p --output-format stream-json --verbose --extra 1 "},
+	for _, c := range []struct {
+		runner, session string
+		low             bool
+		want            string
+	}{
+		{Claude, "", false, "-p --output-format stream-json --verbose --extra 1 "},
+		{Claude, "s-1", false, "-p --output-format stream-json --verbose --resume s-1 --extra 1 "},
+		{Claude, "s-1", true, "-p --output-format stream-json --verbose --resume s-1 --extra 1 --model small "},
+		{Codex, "", false, "exec --json --skip-git-repo-check --extra 1 - "},
+		{Codex, "c-1", false, "exec --json --skip-git-repo-check --extra 1 resume c-1 - "},
+		{Codex, "c-1", true, "exec --json --skip-git-repo-check --extra 1 --model small resume c-1 - "},
+		{Gemini, "", false, "--output-format stream-json --skip-trust --extra 1 "},
+		{Gemini, "g-1", false, "--output-format stream-json --skip-trust --resume g-1 --extra 1 "},
+		{Gemini, "g-1", true, "--output-format stream-json --skip-trust --resume g-1 --extra 1 --model small "},
+		{Exec, "", true, "--extra 1 --model small "},
+		{Claude, "--dangerously-skip-permissions", false, "-p --output-format stream-json --verbose --extra 1 "},
+		{Claude, "a b; rm", false, "-p --output-format stream-json --verbose --extra 1 "},
 	} {
 		b := fakeCLI(t, c.runner, "", "")
 		b.Session, b.Extra = c.session, []string{"--extra", "1"}
+		if c.low {
+			if c.runner == Codex { // which does not start with two models
+				b.Extra = []string{"-m", "large", "--extra", "1", "--model=larger"}
+			}
+			b.Low.Args = []string{"--model", "small"}
+			config, attempt := b.WithLow(b.Attempt)
+			b.Config, b.Attempt = *config, attempt
+		}
 		b.run()
-		if got := read(t, b.Workdir, "argv"); got != c.want {
-			t.Errorf("%s %q: %q, want %q", c.runner, c.session, got, c.want)
+		if got := readFile(t, b.Workdir, "argv"); got != c.want {
+			t.Errorf("%s %q, low %v: %q, want %q", c.runner, c.session, c.low, got, c.want)
+		}
+		if started := readFile(t, b.Dir, "events.jsonl"); strings.Contains(started, `"--model","small"`) != c.low {
+			t.Errorf("%s, low %v: the record of the start is %s", c.runner, c.low, started)
 		}
 	}
 }
 
-// While money is short the arguments of low_args come last, where the program takes
-// them, also with a session; another command runs instead. The record of the start
-// shows both.
-func TestWithLow(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ runner, session, want string }{
-		{Claude, "s-1", "-p --output-format stream-json --verbose --resume s-1 --extra 1 --model small "},
-		{Codex, "c-1", "exec --json --skip-git-repo-check --extra 1 --model small resume c-1 - "},
-		{Gemini, "g-1", "--output-format stream-json --skip-trust --resume g-1 --extra 1 --model small "},
-		{Exec, "", "--extra 1 --model small "},
-	} {
-		b := fakeCLI(t, c.runner, "", "")
-		b.Session, b.Extra = c.session, []string{"--extra", "1"}
-		if c.runner == Codex { // which does not start with two models
-			b.Extra = []string{"-m", "dear", "--extra", "1", "--model=dearer"}
-		}
-		b.Low.Args = []string{"--model", "small"}
-		config, attempt := b.WithLow(b.Attempt)
-		b.Config, b.Attempt = *config, attempt
-		b.run()
-		if got := read(t, b.Workdir, "argv"); got != c.want {
-			t.Errorf("%s: %q, want %q", c.runner, got, c.want)
-		}
-		if started := read(t, b.Dir, "events.jsonl"); !strings.Contains(started, `"--model","small"`) {
-			t.Errorf("%s: the record of the start is %s", c.runner, started)
-		}
-	}
-	c := Config{Runner: Exec, Command: []string{"dear", "x"}, Low: Low{Command: []string{"cheap"}}}
-	if low, _ := c.WithLow(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "dear" {
+// TestLowCommand checks the command that runs while money is short, and whether it is cheaper.
+func TestLowCommand(t *testing.T) {
+	c := Config{Runner: Exec, Command: []string{"large", "x"}, Low: Low{Command: []string{"cheap"}}}
+	if low, _ := c.WithLow(Attempt{}); !slices.Equal(low.Command, []string{"cheap"}) || c.Command[0] != "large" {
 		t.Errorf("the command is %q, and the usual one %q", low.Command, c.Command)
 	}
 	for _, c := range []struct {
@@ -392,7 +387,7 @@ func TestWithLow(t *testing.T) {
 	}{
 		{Low{}, false}, {Low{Command: []string{"x"}}, true}, {Low{Model: "m"}, true}, {Low{Args: []string{"--effort", "low"}}, false},
 		{Low{Args: []string{"-m", "small"}}, true}, {Low{Args: []string{"--model=small"}}, true},
-		{Low{Command: []string{"p", "--model", "usual"}}, false}, {Low{Args: []string{"-m", "usual"}}, false}, // nothing changes
+		{Low{Command: []string{"p", "--model", "usual"}}, false}, {Low{Args: []string{"-m", "usual"}}, false}, // the same model
 	} {
 		usual := Config{Command: []string{"p", "--model", "usual"}, Low: c.low}
 		if got := usual.Cheaper(); got != c.want {
@@ -401,7 +396,7 @@ func TestWithLow(t *testing.T) {
 	}
 }
 
-// Without a command the runner's own program is looked up in PATH.
+// TestDefaultCommand checks that the runner's own program is looked up in PATH without a command.
 func TestDefaultCommand(t *testing.T) {
 	b := fakeCLI(t, Gemini, geminiGood, "")
 	if err := os.Rename(b.Command[0], filepath.Join(b.Workdir, "gemini")); err != nil {
@@ -413,8 +408,8 @@ func TestDefaultCommand(t *testing.T) {
 	b.run().check(t, Success, ExitClean, "One file.", "")
 }
 
-// An agent that may be silent, and says nothing after its last tool, has said nothing:
-// what it muttered before is not its answer. For another one it is.
+// TestSilentAfterTool checks that an agent that may be silent, and prints no text after its last
+// tool, has no answer. For another agent the text before the tool is the answer.
 func TestSilentAfterTool(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(claudeGood, "\n")
@@ -428,8 +423,8 @@ func TestSilentAfterTool(t *testing.T) {
 	}
 }
 
-// TestRefusedActions checks that what an agent was not permitted to do is told, in the words
-// of each of the real CLIs.
+// TestRefusedActions checks that the result lists the actions that an agent was not permitted, in the
+// words of each of the real CLIs.
 func TestRefusedActions(t *testing.T) {
 	for name, c := range map[string]struct{ runner, stream, stderr, want string }{
 		"claude": {Claude, `{"type":"system","subtype":"permission_denied","tool_name":"Bash","tool_use_id":"t1"}
@@ -460,7 +455,7 @@ func TestRefusedActions(t *testing.T) {
 	}
 }
 
-// TestLimitsOfStreams checks that the streams of the real CLIs tell a limit, and until when.
+// TestLimitsOfStreams checks that a limit and its end are read from the streams of the real CLIs.
 func TestLimitsOfStreams(t *testing.T) {
 	const synthetic = `{"type":"assistant","message":{"model":"<synthetic>","content":[{"type":"text","text":"%s"}]},"error":"%s","api_error_status":%d}
 {"type":"result","subtype":"success","is_error":true,"api_error_status":%d,"result":"%s"}
@@ -497,7 +492,7 @@ func TestLimitsOfStreams(t *testing.T) {
 			t.Errorf("%s: %+v, want %s until %v", name, *res.Outage, c.kind, c.until)
 		}
 	}
-	// A limit that was passed by is none: the agent has worked since.
+	// A limit before more work of the agent does not count.
 	b := fakeCLI(t, Claude, `{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":1}}
 `+claudeGood, "")
 	if res := b.run(); res.Status != Success || res.Outage != nil {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startOrphan starts a runner in a process of its own and kills the runner once the
-// agent has printed, so that the agent is left alone.
+// startOrphan starts a runner as a separate process and kills it once the agent has printed, so that
+// the agent is left alone.
 func startOrphan(t *testing.T, script string) *fixture {
 	t.Helper()
 	return orphanFrom(t, newFixture(t, script))
@@ -46,16 +46,14 @@ func orphanFrom(t *testing.T, b *fixture) *fixture {
 	cmd.Process.Kill()
 	cmd.Wait()
 	if err != nil || line != "heard\n" {
-		t.Fatalf("runner said %q, %v", line, err) // else a test would signal process 0, which is its own group
+		t.Fatalf("runner printed %q, %v", line, err) // otherwise a test would signal process 0, which is its own group
 	}
-	t.Cleanup(func() {
-		b.killGroup()
-	})
+	t.Cleanup(b.killGroup)
 	return b
 }
 
-// killGroup kills the group of the attempt's agent, whatever the agent did to its
-// record: a fixture that an orphan belongs to knows it from live.json as well.
+// killGroup kills the group of the attempt's agent. It reads the pid from live.json, because the
+// agent may have changed its record.
 func (b *fixture) killGroup() {
 	if l, err := ReadLive(b.Dir); err == nil && l.PID > 1 {
 		unix.Kill(-l.PID, unix.SIGKILL)
@@ -78,7 +76,7 @@ func writeRecord(t *testing.T, dir string, p Process) {
 func TestHelperRunner(t *testing.T) {
 	job := os.Getenv("TURN_TEST_JOB")
 	if job == "" {
-		t.Skip("only in the process of orphan")
+		t.Skip("only in the process of startOrphan")
 	}
 	var j struct {
 		C Config
@@ -91,7 +89,7 @@ func TestHelperRunner(t *testing.T) {
 }
 
 func killPIDFile(t *testing.T, file string) {
-	pid, err := strconv.Atoi(strings.TrimSpace(read(t, file)))
+	pid, err := strconv.Atoi(strings.TrimSpace(readFile(t, file)))
 	if err != nil {
 		t.Error(err)
 		return
@@ -99,8 +97,8 @@ func killPIDFile(t *testing.T, file string) {
 	unix.Kill(pid, unix.SIGKILL)
 }
 
-// A runner that is killed leaves the lock with its agent, and no second agent
-// starts next to it.
+// TestOrphanHoldsLock checks that a killed runner leaves the lock with its agent, and that no second
+// agent starts next to it.
 func TestOrphanHoldsLock(t *testing.T) {
 	t.Parallel()
 	b := startOrphan(t, `echo up; exec sleep 1000`)
@@ -114,12 +112,8 @@ func TestOrphanHoldsLock(t *testing.T) {
 	if err := Prepare(b.Dir, nil, ""); !errors.Is(err, ErrHeld) {
 		t.Errorf("prepared next to an orphan: %v", err)
 	}
-	if abandoned, err := End(t.Context(), b.Dir, 0); abandoned || err != nil {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
-	if held, _, _ := Probe(b.Dir); held {
-		t.Error("held after its end")
-	}
+	wantEnd(t, b.Dir, 0, false)
+	wantFree(t, b.Dir)
 	if err := Prepare(b.Dir, nil, ""); err == nil {
 		t.Error("the folder of an attempt that ran was used again")
 	}
@@ -128,15 +122,12 @@ func TestOrphanHoldsLock(t *testing.T) {
 func TestEndKillsAfterIgnoredTerm(t *testing.T) {
 	t.Parallel()
 	b := startOrphan(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
-	if abandoned, err := End(t.Context(), b.Dir, time.Second); abandoned || err != nil {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
-	if held, _, _ := Probe(b.Dir); held {
-		t.Error("held after KILL")
-	}
+	wantEnd(t, b.Dir, time.Second, false)
+	wantFree(t, b.Dir)
 }
 
-// The leader is gone and its child keeps the lock: the group is still ours.
+// TestEndFindsGroupWithoutLeader checks that End ends a child that keeps the lock after the leader of
+// the group has ended.
 func TestEndFindsGroupWithoutLeader(t *testing.T) {
 	b := startOrphan(t, `sleep 1000 & echo up; exec sleep 1001`)
 	_, p, _ := Probe(b.Dir)
@@ -147,49 +138,24 @@ func TestEndFindsGroupWithoutLeader(t *testing.T) {
 	if held, _, _ := Probe(b.Dir); !held {
 		t.Fatal("the child does not hold the lock")
 	}
-	abandoned, err := End(t.Context(), b.Dir, 5*time.Second)
-	if err != nil || abandoned {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
+	wantEnd(t, b.Dir, 5*time.Second, false)
 }
 
-// A process that left the group is abandoned: End neither waits for it forever nor
+// TestEndAbandonsDaemon checks that End neither waits forever for a process that left the group nor
 // kills it.
 func TestEndAbandonsDaemon(t *testing.T) {
 	t.Parallel()
-	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
-		t.Skip("no setsid(1)")
-	}
-	b := startOrphan(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo up; exec sleep 1000`)
-	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
-	abandoned, err := End(t.Context(), b.Dir, 100*time.Millisecond)
-	if !abandoned || err != nil {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
+	b := orphanFrom(t, newDaemonFixture(t, `echo up; exec sleep 1000`))
+	wantEnd(t, b.Dir, 100*time.Millisecond, true)
 }
 
-// A pid that another process has now is not signalled.
+// TestEndSparesReusedPID checks that End does not signal another process with the recorded pid.
 func TestEndSparesReusedPID(t *testing.T) {
 	t.Parallel()
-	bystander := exec.Command("sleep", "1000")
-	bystander.SysProcAttr = &unix.SysProcAttr{Setpgid: true}
-	if err := bystander.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer bystander.Wait()
-	defer bystander.Process.Kill()
-	boot, err := bootID()
-	if err != nil {
-		t.Fatal(err)
-	}
-	victim, err := lookUp(bystander.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := victim.start
+	v := newBystander(t, &unix.SysProcAttr{Setpgid: true})
 	for _, p := range []Process{
-		{PID: bystander.Process.Pid, Start: start + "0", Boot: boot},
-		{PID: bystander.Process.Pid, Start: start, Boot: "another boot"},
+		{PID: v.PID, Start: v.Start + "0", Boot: v.Boot},
+		{PID: v.PID, Start: v.Start, Boot: "another boot"},
 		{PID: 0}, {PID: 1}, {PID: -1},
 	} {
 		dir := t.TempDir()
@@ -198,23 +164,17 @@ func TestEndSparesReusedPID(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeRecord(t, dir, p)
-		if abandoned, err := End(t.Context(), dir, 50*time.Millisecond); !abandoned || err != nil {
-			t.Errorf("%+v: abandoned %v, %v", p, abandoned, err)
-		}
+		wantEnd(t, dir, 50*time.Millisecond, true)
 		alive.Close()
 	}
-	if !victim.lives() {
-		t.Error("the bystander was hit")
-	}
+	v.wantAlive(t)
 }
 
 func TestProbeMissingAttempt(t *testing.T) {
 	if held, p, err := Probe(filepath.Join(t.TempDir(), "none")); held || p != (Process{}) || err != nil {
 		t.Errorf("%v %+v %v", held, p, err)
 	}
-	if abandoned, err := End(t.Context(), t.TempDir(), 0); abandoned || err != nil {
-		t.Errorf("%v %v", abandoned, err)
-	}
+	wantEnd(t, t.TempDir(), 0, false)
 	dir := t.TempDir()
 	os.WriteFile(filepath.Join(dir, recordName), []byte("\x00 scribble {"), 0o600)
 	if held, p, err := Probe(dir); held || p != (Process{}) || err != nil {

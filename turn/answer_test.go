@@ -11,7 +11,7 @@ import (
 	"agentstateloop/state"
 )
 
-// answer runs the agent until it has answered.
+// answer runs the agent until it has an answer.
 func (b *fixture) answer(ctx context.Context) Result {
 	b.t.Helper()
 	res, err := b.Config.Answer(ctx, b.Attempt, nil)
@@ -21,11 +21,11 @@ func (b *fixture) answer(ctx context.Context) Result {
 	return res
 }
 
-// workAgain is what an agent prints that goes to work after it was done.
+// workAgain is a line of an agent that works again after it was done.
 const workAgain = `{"type":"assistant","message":{"content":[{"type":"text","text":"And more."}]}}` + "\n"
 
-// An answer counts when the agent is done, and not when its process ends. What the
-// process says and leaves later is not part of it, and what it costs is.
+// TestAnswerAtDone checks that an answer counts when the agent is done, not when its process ends.
+// Later text and files of the process are not part of it, and later costs are.
 func TestAnswerAtDone(t *testing.T) {
 	t.Parallel()
 	later := strings.ReplaceAll(claudeGood, "One file.", "Two files.")
@@ -44,7 +44,7 @@ func TestAnswerAtDone(t *testing.T) {
 	if held, _, err := Probe(b.Dir); !held || err != nil {
 		t.Errorf("its process does not hold the lock: %v", err)
 	}
-	await(t, "the view shows that it rests", func() bool {
+	await(t, "the view shows that it is idle", func() bool {
 		l, err := ReadLive(b.Dir)
 		return err == nil && l.Lifecycle == LifecycleIdle && l.Reason == ""
 	})
@@ -61,15 +61,14 @@ func TestAnswerAtDone(t *testing.T) {
 	if l, err := ReadLive(b.Dir); err != nil || l.Lifecycle != LifecycleKilled || l.Reason != "exit status 3" {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if held, _, _ := Probe(b.Dir); held {
-		t.Error("the lock is held after the end")
-	}
-	if text := read(t, b.Dir, "events.jsonl"); !strings.Contains(text, "Two files.") || !strings.Contains(text, `"kind":"end","exit":"error","exit_code":3,"status":"success"`) {
+	wantFree(t, b.Dir)
+	if text := readFile(t, b.Dir, "events.jsonl"); !strings.Contains(text, "Two files.") || !strings.Contains(text, `"kind":"end","exit":"error","exit_code":3,"status":"success"`) {
 		t.Errorf("%s", text)
 	}
 }
 
-// An agent that goes to work again before its answer counts is waited for.
+// TestWorkResumedBeforeSettle checks that a runner waits for an agent that works again before its
+// answer counts.
 func TestWorkResumedBeforeSettle(t *testing.T) {
 	t.Parallel()
 	b := fakeCLI(t, Claude, claudeGood+workAgain, "while [ ! -e go ]; do sleep 0.02; done; cat rest")
@@ -90,7 +89,7 @@ func TestWorkResumedBeforeSettle(t *testing.T) {
 	}
 }
 
-// What ends an agent that has answered leaves its answer as it is.
+// TestStopAfterAnswer checks that a stop does not change the answer of an agent that has one.
 func TestStopAfterAnswer(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -107,7 +106,7 @@ func TestStopAfterAnswer(t *testing.T) {
 	}
 }
 
-// Whatever ends the process, the view says that it is killed, and why.
+// TestLiveViewShowsEndReason checks that the view shows why a process has ended.
 func TestLiveViewShowsEndReason(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
@@ -131,7 +130,8 @@ func TestLiveViewShowsEndReason(t *testing.T) {
 	}
 }
 
-// A program that stays on after it has reported a limit was not killed: the limit counts.
+// TestLimitOfLingeringProgram checks that a limit counts if the program stays on after it has
+// reported it.
 func TestLimitOfLingeringProgram(t *testing.T) {
 	t.Parallel()
 	failed := `{"type":"result","subtype":"success","is_error":true,"result":"You’ve hit your usage limit. Try again in 2 hours."}` + "\n"

@@ -29,11 +29,11 @@ const (
 `
 )
 
-func TestAPI(t *testing.T) {
+func TestStreamsOfAPI(t *testing.T) {
 	run := func(stream string, code int) Result {
 		b := newFixture(t, fmt.Sprintf("cat <<'END'\n%sEND\nexit %d\n", stream, code))
 		b.Runner = API
-		b.Extra = []string{"--allowedTools", "Bash"} // for others: what a turn may do is a matter of its tools
+		b.Extra = []string{"--allowedTools", "Bash"} // arguments of other runners are ignored
 		return b.run()
 	}
 	res := run(apiGood, 0)

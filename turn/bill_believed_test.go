@@ -15,7 +15,7 @@ func TestUsageIsClamped(t *testing.T) {
 	}
 }
 
-// TestLastModelCounts checks that the model that an agent names last is that of its bill.
+// TestLastModelCounts checks that the bill has the model that an agent names last.
 func TestLastModelCounts(t *testing.T) {
 	b := agent{}.openBill([]string{"claude", "--model", "asked"})
 	for _, c := range []struct {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A resumed session has an earlier cost, and each CLI reports that differently.
+// TestResumedBill checks the bill of a resumed session, whose earlier cost each CLI reports
+// differently.
 func TestResumedBill(t *testing.T) {
 	const (
 		older = `{"type":"system","subtype":"init","session_id":"s-1","model":"claude-sonnet-4-5","claude_code_version":"2.1.197"}
@@ -43,21 +44,20 @@ func TestResumedBill(t *testing.T) {
 			b := fakeCLI(t, c.runner, c.stream, "")
 			b.Session = "s-1"
 			if res := b.run(); res.Bill != c.want {
-				t.Errorf("the result says %+v, want %+v", res.Bill, c.want)
+				t.Errorf("the result has %+v, want %+v", res.Bill, c.want)
 			}
 			// The runner might have died: events.jsonl has the same bill.
 			if bill := ReplayBill(b.Dir, Exec); bill != c.want {
-				t.Errorf("events.jsonl says %+v, want %+v", bill, c.want)
+				t.Errorf("events.jsonl has %+v, want %+v", bill, c.want)
 			}
 		})
 	}
 	if bill := ReplayBill(t.TempDir(), API); bill != (Bill{}) {
-		t.Errorf("of nothing: %+v", bill)
+		t.Errorf("without events.jsonl: %+v", bill)
 	}
 }
 
-// TestReplayBillTornLog: a power loss may take the first line of events.jsonl and
-// leave later ones.
+// TestReplayBillTornLog checks a log that lost its first line to a power loss.
 func TestReplayBillTornLog(t *testing.T) {
 	done := `{"kind":"done","usage":{"input":7,"output":5}}` + "\n"
 	for runner, want := range map[string]Bill{

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What has another copy leaves the context folder, in whatever folder it lies; what the
-// agent put in its place is not followed.
+// TestClearContext checks that files with another copy are removed from the context folder, and that
+// a link in its place is not followed.
 func TestClearContext(t *testing.T) {
 	dir := filepath.Join(removableDir(t), "t1", "1")
 	err := Prepare(dir, []File{
@@ -22,7 +22,7 @@ func TestClearContext(t *testing.T) {
 	for range 2 {
 		ClearContext(dir, "system.md", "history.txt")
 		entries, err := os.ReadDir(filepath.Join(dir, "context"))
-		if err != nil || len(entries) != 1 || read(t, dir, "context", "system.md") != "you are" {
+		if err != nil || len(entries) != 1 || readFile(t, dir, "context", "system.md") != "you are" {
 			t.Errorf("%v, %v", entries, err)
 		}
 	}
@@ -48,8 +48,8 @@ func TestClearContext(t *testing.T) {
 	}
 }
 
-// Of the attempts of a turn the newest output folder with files stays, and those that are
-// small. So the next attempt begins with what it would have begun with.
+// TestDropEarlier checks that the newest output folder with files stays, and small ones, so that the
+// next attempt begins with the same files.
 func TestDropEarlier(t *testing.T) {
 	large := strings.Repeat("x", maxEvidence+1)
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestDropEarlier(t *testing.T) {
 		"the last has files":      {[]string{large, large, "new"}, []int{3}},
 		"the last has none":       {[]string{large, large, ""}, []int{2, 3}},
 		"only the first has any":  {[]string{large, "", ""}, []int{1, 2, 3}},
-		"what is small stays":     {[]string{"small", large, "new"}, []int{1, 3}},
+		"a small one stays":       {[]string{"small", large, "new"}, []int{1, 3}},
 		"the first is the last":   {[]string{large}, []int{1}},
 		"a later attempt is kept": {[]string{large, "new", large}, []int{2, 3}},
 	} {

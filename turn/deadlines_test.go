@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A process that stays after it is done is ended, and its answer is good.
+// TestLingering checks that a process that stays after it is done is ended, and its answer counts.
 func TestLingering(t *testing.T) {
 	t.Parallel()
 	b := fakeCLI(t, Claude, claudeGood, "exec sleep 1000")
@@ -18,14 +18,13 @@ func TestLingering(t *testing.T) {
 	b.run().check(t, Success, ExitIdle, "One file.", "")
 
 	// A process that goes to work again is not ended.
-	more := `{"type":"assistant","message":{"content":[{"type":"text","text":"And more."}]}}` + "\n" + claudeGood
-	b = fakeCLI(t, Claude, claudeGood+more, "")
+	b = fakeCLI(t, Claude, claudeGood+workAgain+claudeGood, "")
 	b.run().check(t, Success, ExitClean, "One file.", "")
-	b = fakeCLI(t, Claude, claudeGood+more[:strings.IndexByte(more, '\n')+1], "")
+	b = fakeCLI(t, Claude, claudeGood+workAgain, "")
 	b.run().check(t, Partial, ExitClean, "I look.\n\nOne file.\n\nAnd more.", "without a result")
 }
 
-// The no-output timeout waits for a tool, but not for one that has answered.
+// TestSilenceWaitsForTools checks that the no-output timeout waits for a tool until it has a result.
 func TestSilenceWaitsForTools(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(claudeGood, "\n")
@@ -38,19 +37,19 @@ func TestSilenceWaitsForTools(t *testing.T) {
 		b.Runner, b.Silence = Claude, limit
 		return b.run()
 	}
-	res, _ := withTime(func(limit time.Duration) Result {
+	res, _ := withGrowingLimit(func(limit time.Duration) Result {
 		return run(limit, fmt.Sprintf("cat use; sleep %.3f; cat result rest", 1.5*limit.Seconds()))
 	}, isSuccess)
 	res.check(t, Success, ExitClean, "One file.", "")
 
-	res, limit := withTime(func(limit time.Duration) Result { return run(limit, `cat use result; exec sleep 1000`) }, hasPrinted)
+	res, limit := withGrowingLimit(func(limit time.Duration) Result { return run(limit, `cat use result; exec sleep 1000`) }, hasPrinted)
 	res.check(t, TimedOut, ExitError, "I look.", fmt.Sprintf("printed nothing for %v", limit))
 }
 
-// An agent whose login is refused, and which tries again until the deadline, is a
-// credential failure too.
+// TestLoginRefusedUntilDeadline checks that an agent that retries a refused login until the deadline
+// is a credential failure.
 func TestLoginRefusedUntilDeadline(t *testing.T) {
-	res, _ := withTime(func(limit time.Duration) Result {
+	res, _ := withGrowingLimit(func(limit time.Duration) Result {
 		b := fakeCLI(t, Codex, `{"type":"error","message":"Reconnecting... (unexpected status 401 Unauthorized)"}`+"\n", "exec sleep 1000")
 		b.Timeout = limit
 		return b.run()
@@ -62,14 +61,14 @@ func TestLoginRefusedUntilDeadline(t *testing.T) {
 
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
-	res, limit := withTime(func(limit time.Duration) Result {
+	res, limit := withGrowingLimit(func(limit time.Duration) Result {
 		b := newFixture(t, `echo half; while :; do sleep 0.01; echo . >&2; done`)
 		b.Timeout = limit
 		return b.run()
 	}, hasPrinted)
 	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("ran longer than %v", limit))
 
-	res, limit = withTime(func(limit time.Duration) Result {
+	res, limit = withGrowingLimit(func(limit time.Duration) Result {
 		b := newFixture(t, `echo half; exec sleep 1000`)
 		b.Silence = limit
 		return b.run()
@@ -77,7 +76,7 @@ func TestTimeouts(t *testing.T) {
 	res.check(t, TimedOut, ExitError, "half", fmt.Sprintf("printed nothing for %v", limit))
 
 	// An agent that prints to stderr is not silent.
-	res, _ = withTime(func(limit time.Duration) Result {
+	res, _ = withGrowingLimit(func(limit time.Duration) Result {
 		b := newFixture(t, fmt.Sprintf("for i in 1 2 3 4 5 6 7 8 9 10; do sleep %.3f; echo . >&2; done; echo whole", limit.Seconds()/8))
 		b.Silence = limit
 		return b.run()
@@ -85,7 +84,7 @@ func TestTimeouts(t *testing.T) {
 	res.check(t, Success, ExitClean, "whole", "")
 }
 
-// TestEarlierDeadlineCounts checks which deadline counts where an agent has two.
+// TestEarlierDeadlineCounts checks which of two deadlines of an agent counts.
 func TestEarlierDeadlineCounts(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	c := Config{Timeout: 10 * time.Minute, Silence: 2 * time.Minute, Linger: 5 * time.Minute}.withDefaults()

@@ -10,19 +10,19 @@ import (
 	"testing"
 )
 
-// TestFeed writes what a recorded stream makes, and reads it while it grows. It
-// holds names and sizes, and nothing that was said.
-func TestFeed(t *testing.T) {
+// TestFeedHasNoText writes the steps of a stream, and reads them while the feed grows. It has names
+// and sizes, and no text.
+func TestFeedHasNoText(t *testing.T) {
 	dir := t.TempDir()
 	feed, reader, a := NewFeed(dir), FeedReader{Dir: dir}, newActivity()
-	var said []string
+	var texts []string
 	see := func(e Event) {
 		a.apply(e)
-		said = append(said, e.Text)
+		texts = append(texts, e.Text)
 		feed.Watch(Progress{Event: e, Live: Live{Lifecycle: a.lifecycle, State: a.state, WaitingTools: len(a.tools)}})
 	}
 	var got []string
-	read := func() {
+	readNew := func() {
 		steps, err := reader.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -35,9 +35,9 @@ func TestFeed(t *testing.T) {
 			got = append(got, strings.TrimSpace(line+" "+s.Tool))
 		}
 	}
-	read()
+	readNew()
 	see(Event{Kind: SessionStart, Model: "m"})
-	read()
+	readNew()
 	for _, e := range []Event{
 		{Kind: TextDelta, Text: "private one"}, {Kind: TextDelta, Text: "private two"},
 		{Kind: ToolUse, Tool: "Ba\x1b[2Jsh", ToolID: "1"}, {Kind: ToolResult, ToolID: "1", Text: "private result"},
@@ -48,7 +48,7 @@ func TestFeed(t *testing.T) {
 	a.setExited("clean exit")
 	feed.Watch(Progress{Live: Live{Lifecycle: a.lifecycle, State: a.state, Reason: a.reason}})
 	see(Event{Kind: TextDelta, Text: "after the end"})
-	read()
+	readNew()
 	want := "session, state working thinking, text, state working responding, tool_use Ba [2Jsh, state working running_tool, " +
 		"tool_result, state working thinking, done, state idle idle, state killed idle"
 	if all := strings.Join(got, ", "); all != want {
@@ -58,57 +58,40 @@ func TestFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range said {
+	for _, s := range texts {
 		if s != "" && strings.Contains(string(text), s) {
 			t.Errorf("%q is in the feed:\n%s", s, text)
 		}
 	}
 }
 
-// TestFeedIsBounded checks that an agent without end fills no disk, and that a
-// follower hears of it, and of the end.
+// TestFeedIsBounded checks that an agent that prints without end does not fill the disk, also while
+// it is stopped, and that the feed shows the dropped steps and the end.
 func TestFeedIsBounded(t *testing.T) {
-	dir := t.TempDir()
-	feed := NewFeed(dir)
-	feed.room = 4 << 10
-	live := Live{Lifecycle: LifecycleWorking, State: StateThinking}
-	for range 1000 {
-		feed.Watch(Progress{Event: Event{Kind: ToolUse, Tool: strings.Repeat("x", 1000)}, Live: live})
-		feed.Watch(Progress{Event: Event{Kind: ToolResult}, Live: live})
-	}
-	feed.Watch(Progress{Live: Live{Lifecycle: LifecycleKilled, State: StateIdle, Reason: "stopped"}})
-	text, err := os.ReadFile(filepath.Join(dir, feedName))
-	if err != nil || len(text) > 8<<10 {
-		t.Fatalf("%d bytes, %v", len(text), err)
-	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	var dropped, last Step
-	json.Unmarshal([]byte(lines[len(lines)-2]), &dropped)
-	json.Unmarshal([]byte(lines[len(lines)-1]), &last)
-	if dropped.Kind != StepDropped || last.Kind != StepState || last.Reason != "stopped" || last.N != len(lines) {
-		t.Errorf("%+v\n%+v", dropped, last)
-	}
-}
-
-// TestFeedWhileAgentIsStopped checks the bound while an agent that was told to end goes
-// on printing.
-func TestFeedWhileAgentIsStopped(t *testing.T) {
-	dir := t.TempDir()
-	feed := NewFeed(dir)
-	feed.room = 4 << 10
-	ended := Live{Lifecycle: LifecycleKilled, State: StateIdle, Reason: "stopped"}
-	for range 1000 {
-		feed.Watch(Progress{Event: Event{Kind: ToolUse, Tool: strings.Repeat("x", 100)}, Live: ended})
-	}
-	feed.Watch(Progress{Live: ended})
-	text, err := os.ReadFile(filepath.Join(dir, feedName))
-	if err != nil || len(text) > 8<<10 || !strings.Contains(string(text), `"reason":"stopped"`) {
-		t.Fatalf("%d bytes, %v", len(text), err)
+	stopped := Live{Lifecycle: LifecycleKilled, State: StateIdle, Reason: "stopped"}
+	for _, live := range []Live{{Lifecycle: LifecycleWorking, State: StateThinking}, stopped} {
+		dir := t.TempDir()
+		feed := NewFeed(dir)
+		feed.room = 4 << 10
+		for range 1000 {
+			feed.Watch(Progress{Event: Event{Kind: ToolUse, Tool: strings.Repeat("x", 1000)}, Live: live})
+			feed.Watch(Progress{Event: Event{Kind: ToolResult}, Live: live})
+		}
+		feed.Watch(Progress{Live: stopped})
+		text := readFile(t, dir, feedName)
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		var last Step
+		json.Unmarshal([]byte(lines[len(lines)-1]), &last)
+		if len(text) > 8<<10 || !strings.Contains(text, `"kind":"`+string(StepDropped)) || !strings.Contains(text, `"reason":"stopped"`) || last.N != len(lines) {
+			t.Errorf("%v: %d bytes, the last step is %+v", live.Lifecycle, len(text), last)
+		}
+		if live.Lifecycle == LifecycleWorking && last.Reason != "stopped" {
+			t.Errorf("the last step is %+v", last)
+		}
 	}
 }
 
-// TestStepsAreDocumented compares what the feed writes of each kind of event with
-// docs/events.md.
+// TestStepsAreDocumented compares the steps of each kind of event with docs/events.md.
 func TestStepsAreDocumented(t *testing.T) {
 	doc, err := os.ReadFile("../docs/events.md")
 	if err != nil {
@@ -157,7 +140,7 @@ func TestStepsAreDocumented(t *testing.T) {
 		seen[name] = true
 		for field := range fields {
 			if documented[name] == "" || !strings.Contains(documented[name], "`"+field+"`") {
-				t.Errorf("%s has %q, and docs/events.md does not say so: %s", name, field, documented[name])
+				t.Errorf("docs/events.md has no field %q of %s: %s", field, name, documented[name])
 			}
 		}
 	}
@@ -168,7 +151,7 @@ func TestStepsAreDocumented(t *testing.T) {
 	}
 }
 
-// TestReadDamagedFeed reads a feed that is torn, not a file, or not there.
+// TestReadDamagedFeed reads a feed that is torn, a folder, or missing.
 func TestReadDamagedFeed(t *testing.T) {
 	dir := t.TempDir()
 	r := FeedReader{Dir: dir}

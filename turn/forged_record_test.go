@@ -14,22 +14,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fate is what becomes of an orphan that forges.
+// fate is the result of End for an orphan that forges.
 type fate int
 
 const (
-	ended  fate = iota
-	heldOn      // ended, but the bystander's lock is taken for its own
-	spoilt      // not found, because it spoilt the one record by which it is found
+	ended      fate = iota
+	abandoned       // it ended, but the lock of the bystander counts as its lock
+	unfindable      // it overwrote its only record
 )
 
 // bystander is a process of ours that no attempt started.
 type bystander struct {
 	Process
-	file string // which it holds locked
+	file string // a file that it has locked
 }
 
-// newBystander starts one, in a group or a session of its own.
+// wantAlive checks that the bystander still runs.
+func (v bystander) wantAlive(t *testing.T) {
+	t.Helper()
+	if now, err := lookUp(v.PID); err != nil || now.start != v.Start {
+		t.Errorf("the bystander was killed: %v", err)
+	}
+}
+
+// newBystander starts a bystander in its own group or session.
 func newBystander(t *testing.T, attr *unix.SysProcAttr) bystander {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), aliveName)
@@ -64,8 +72,8 @@ func trueRecord(t *testing.T, pid int) Process {
 	return Process{PID: pid, Start: p.start, Boot: boot}
 }
 
-// forgeries are what an agent does to its attempt to make the watchdog believe
-// $forged. $dir is the attempt's folder, and $file a file of the bystander's.
+// forgeries are scripts by which an agent tries to make the watchdog use the record $forged. $dir is
+// the attempt's folder, and $file the file of the bystander.
 var forgeries = map[string]struct {
 	script string
 	fate   fate
@@ -75,24 +83,24 @@ var forgeries = map[string]struct {
 	"alive written again":         {`rm -f "$dir/alive"; printf %s "$forged" >"$dir/alive"`, ended},
 	"alive deleted":               {`rm -f "$dir/alive"`, ended},
 	"alive a link":                {`ln -sf "$file" "$dir/alive"`, ended},
-	"alive a link to the file":    {`printf %s "$forged" >"$file"; ln -f "$file" "$dir/alive"`, heldOn},
+	"alive a link to the file":    {`printf %s "$forged" >"$file"; ln -f "$file" "$dir/alive"`, abandoned},
 	"alive a fifo":                {`rm -f "$dir/alive"; mkfifo "$dir/alive"`, ended},
 	"alive a folder":              {`rm -f "$dir/alive"; mkdir "$dir/alive"`, ended},
 	"the lock released":           {`flock -u 100`, ended},
 	"the lock closed":             {`exec 100>&-`, ended},
-	"the record":                  {`printf %s "$forged" >"$dir/process"`, spoilt},
-	"the record and the lock":     {`printf %s "$forged" >"$dir/process"; ln -f "$file" "$dir/alive"`, spoilt},
-	"the record and no alive":     {`printf %s "$forged" >"$dir/process"; rm -f "$dir/alive"`, spoilt},
-	"the record renamed":          {`printf %s "$forged" >"$dir/new"; mv "$dir/new" "$dir/process"`, spoilt},
-	"the record a fifo":           {`rm -f "$dir/process"; mkfifo "$dir/process"`, spoilt},
-	"the record a link":           {`printf %s "$forged" >"$dir/new"; ln -sf "$dir/new" "$dir/process"`, spoilt},
-	"no record, and one in alive": {`rm -f "$dir/process"; chmod 600 "$dir/alive"; printf %s "$forged" >"$dir/alive"`, spoilt},
-	"the record truncated":        {`: >"$dir/process"`, spoilt},
-	"a folder that is gone":       {`rm -rf "$dir"`, spoilt},
+	"the record":                  {`printf %s "$forged" >"$dir/process"`, unfindable},
+	"the record and the lock":     {`printf %s "$forged" >"$dir/process"; ln -f "$file" "$dir/alive"`, unfindable},
+	"the record and no alive":     {`printf %s "$forged" >"$dir/process"; rm -f "$dir/alive"`, unfindable},
+	"the record renamed":          {`printf %s "$forged" >"$dir/new"; mv "$dir/new" "$dir/process"`, unfindable},
+	"the record a fifo":           {`rm -f "$dir/process"; mkfifo "$dir/process"`, unfindable},
+	"the record a link":           {`printf %s "$forged" >"$dir/new"; ln -sf "$dir/new" "$dir/process"`, unfindable},
+	"no record, and one in alive": {`rm -f "$dir/process"; chmod 600 "$dir/alive"; printf %s "$forged" >"$dir/alive"`, unfindable},
+	"the record truncated":        {`: >"$dir/process"`, unfindable},
+	"a folder that is gone":       {`rm -rf "$dir"`, unfindable},
 }
 
-// An agent that writes wherever it can makes our watchdog end no process but its
-// own. It is ended or abandoned itself.
+// TestForgedRecordEndsOnlyOwnProcesses checks that the watchdog ends only processes of the agent,
+// although the agent writes to all files that it can.
 func TestForgedRecordEndsOnlyOwnProcesses(t *testing.T) {
 	for _, program := range []string{"bash", "flock"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -114,38 +122,36 @@ func TestForgedRecordEndsOnlyOwnProcesses(t *testing.T) {
 				}
 				b := startOrphan(t, fmt.Sprintf("exec bash /dev/stdin <<'END'\nforged='%s' file='%s' dir=\"${AGENTSTATELOOP_CONTEXT%%/*}\"\nexec 2>/dev/null\n%s\necho $$ >pid; echo up; exec sleep 1000\nEND\n", forged, v.file, how.script))
 				agent := agentPID(t, b)
-				grace := 10 * time.Second
-				if how.fate != ended {
-					grace = 100 * time.Millisecond // it is waited for twice
+				switch how.fate {
+				case ended:
+					wantEnd(t, b.Dir, 10*time.Second, false)
+				case abandoned:
+					wantEnd(t, b.Dir, 100*time.Millisecond, true)
+				case unfindable:
+					_, _ = End(t.Context(), b.Dir, 100*time.Millisecond) // either result is right
 				}
-				abandoned, err := End(t.Context(), b.Dir, grace)
-				if how.fate != spoilt && (err != nil || abandoned != (how.fate == heldOn)) {
-					t.Errorf("abandoned %v, %v", abandoned, err)
-				}
-				if how.fate != spoilt {
+				if how.fate != unfindable {
 					await(t, "the orphan ends", func() bool { _, err := lookUp(agent); return err != nil })
 				}
-				if now, err := lookUp(v.PID); err != nil || now.start != v.Start {
-					t.Errorf("the bystander was hit: %v", err)
-				}
+				v.wantAlive(t)
 			})
 		}
 	}
 }
 
-// agentPID returns the pid that the agent's script has written down, and ends the
-// agent with the test.
+// agentPID returns the pid in the file of the agent's script, and ends the agent with the test.
 func agentPID(t *testing.T, b *fixture) int {
 	t.Helper()
 	var pid int
-	if _, err := fmt.Sscan(read(t, b.Workdir, "pid"), &pid); err != nil {
+	if _, err := fmt.Sscan(readFile(t, b.Workdir, "pid"), &pid); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Kill(-pid, unix.SIGKILL) })
 	return pid
 }
 
-// A record that names a process above ours, or our own group, is not believed.
+// TestForgedRecordOfOwnGroup checks that a record of a process above ours or of our own group does
+// not count.
 func TestForgedRecordOfOwnGroup(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]Process{
@@ -161,21 +167,19 @@ func TestForgedRecordOfOwnGroup(t *testing.T) {
 		}
 		writeRecord(t, dir, p)
 		if p.leads(dir) {
-			t.Errorf("%s: believed", name)
+			t.Errorf("%s counts", name)
 		}
-		if abandoned, err := End(t.Context(), dir, 50*time.Millisecond); !abandoned || err != nil {
-			t.Errorf("%s: abandoned %v, %v", name, abandoned, err)
-		}
+		wantEnd(t, dir, 50*time.Millisecond, true)
 		alive.Close()
 	}
 }
 
-// The agent has one descriptor of ours besides its three streams. It is open for
-// reading only, and not of the file that holds the record.
+// TestInheritedDescriptors checks that the agent inherits one descriptor of ours besides its three
+// streams: alive, open for reading only.
 func TestInheritedDescriptors(t *testing.T) {
 	t.Parallel()
 	const list = `for fd in /proc/$$/fd/*; do n=${fd##*/}; grep -q "flags:.*02......$" /proc/$$/fdinfo/$n || echo "$n $(readlink "$fd") $(grep flags /proc/$$/fdinfo/$n)"; done`
-	ours, err := exec.Command("sh", "-c", list).Output() // what this test was started with
+	ours, err := exec.Command("sh", "-c", list).Output() // the descriptors of this test
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +195,7 @@ func TestInheritedDescriptors(t *testing.T) {
 	}
 }
 
-// No program begins before its record is durable: when the agent looks, it finds
-// itself there.
+// TestRecordPrecedesAgent checks that the record of an agent is complete before its program begins.
 func TestRecordPrecedesAgent(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, `cat "${AGENTSTATELOOP_CONTEXT%/*}/process"; echo $$`)
@@ -204,11 +207,12 @@ func TestRecordPrecedesAgent(t *testing.T) {
 	}
 }
 
-// An orphan of the version before, which recorded itself in alive, is still found.
+// TestRecordOfPreviousVersion checks that End finds an orphan of the previous version, whose record is
+// in alive.
 func TestRecordOfPreviousVersion(t *testing.T) {
 	t.Parallel()
 	b := startOrphan(t, `echo up; exec sleep 1000`)
-	record := read(t, b.Dir, recordName)
+	record := readFile(t, b.Dir, recordName)
 	alive := filepath.Join(b.Dir, aliveName)
 	if err := os.Remove(filepath.Join(b.Dir, recordName)); err != nil {
 		t.Fatal(err)
@@ -219,12 +223,11 @@ func TestRecordOfPreviousVersion(t *testing.T) {
 	if err := os.WriteFile(alive, []byte(record), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if abandoned, err := End(t.Context(), b.Dir, 5*time.Second); abandoned || err != nil {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
+	wantEnd(t, b.Dir, 5*time.Second, false)
 }
 
-// A runner that dies before it has recorded the process leaves no agent behind.
+// TestNoAgentWithoutRunner checks that no agent begins if its runner dies before it has recorded the
+// process.
 func TestNoAgentWithoutRunner(t *testing.T) {
 	t.Parallel()
 	pipes, err := openPipes()
@@ -247,11 +250,11 @@ func TestNoAgentWithoutRunner(t *testing.T) {
 	if err := pipes.release.w.Close(); err != nil { // as the runner's end does
 		t.Fatal(err)
 	}
-	said, err := io.ReadAll(pipes.stdout.r)
+	printed, err := io.ReadAll(pipes.stdout.r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Wait(); err == nil || !strings.Contains(string(said), "the runner has ended") {
-		t.Errorf("%v: %s", err, said)
+	if err := cmd.Wait(); err == nil || !strings.Contains(string(printed), "the runner has ended") {
+		t.Errorf("%v: %s", err, printed)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file of an earlier output folder that cannot be opened is named among what was left out.
+// TestUnreadableFileIsNotCopied checks that the agent is told about an unreadable file of an earlier
+// output folder.
 func TestUnreadableFileIsNotCopied(t *testing.T) {
 	before := filepath.Join(removableDir(t), "output")
 	if err := os.MkdirAll(before, 0o700); err != nil {
@@ -28,7 +29,7 @@ func TestUnreadableFileIsNotCopied(t *testing.T) {
 	if err := (FolderContents{Earlier: before}).Prepare(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, dir, "context", LeftOutName); !strings.Contains(got, `output: cannot open "held.txt"`) {
+	if got := readFile(t, dir, "context", LeftOutName); !strings.Contains(got, `output: cannot open "held.txt"`) {
 		t.Errorf("left out: %q", got)
 	}
 }

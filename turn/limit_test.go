@@ -10,8 +10,8 @@ import (
 	"agentstateloop/state"
 )
 
-// What programs and providers print about a limit, and when it ends. It is Saturday, 28
-// November 2026, 20:15 in Berlin.
+// TestParseLimit reads the words of programs and providers about a limit, and when it ends. It is
+// Saturday, 28 November 2026, 20:15 in Berlin.
 func TestParseLimit(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestParseLimit(t *testing.T) {
 	for _, c := range []struct {
 		line, kind, until string
 	}{
-		// Claude Code, and what it prints for other providers.
+		// Claude Code, also with other providers.
 		{"You've hit your 5-hour limit · resets 9:56pm", limit, "2026-11-28 21:56"},
 		{"You've hit your 5-hour limit · resets 3:50am (UTC)", limit, "2026-11-29 04:50"},
 		{"You've hit your weekly limit · resets Dec 2, 5pm (Europe/Berlin)", limit, "2026-12-02 17:00"},
@@ -62,7 +62,7 @@ func TestParseLimit(t *testing.T) {
 		{"openai.RateLimitError: Error code: 429 - {'error': {'message': 'Requests rate limit exceeded'}}", limit, ""},
 		{"httpx.HTTPStatusError: Server error '502 Bad Gateway' for url 'https://openrouter.ai/api'", overload, ""},
 
-		// What is none of it.
+		// Words about other things.
 		{"Prompt is too long", none, ""},
 		{"This model's maximum context length limit of 8192 tokens is exceeded", none, ""},
 		{"error_max_turns", none, ""},
@@ -95,8 +95,8 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-// TestDocumentedLimits tries each sentence of docs/operating.md that is said to report a limit,
-// and each time in it.
+// TestDocumentedLimits tries each sentence that docs/operating.md lists as a report of a limit, and
+// each time in it.
 func TestDocumentedLimits(t *testing.T) {
 	text, err := os.ReadFile("../docs/operating.md")
 	if err != nil {
@@ -105,14 +105,15 @@ func TestDocumentedLimits(t *testing.T) {
 	_, section, _ := strings.Cut(string(text), "\n## Your subscription's limit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	now, tried := time.Date(2026, 12, 4, 19, 0, 0, 0, time.UTC), 0
-	for _, said := range regexp.MustCompile(`"([A-Za-z][^"\n]{15,})"`).FindAllStringSubmatch(section, -1) {
+	for _, match := range regexp.MustCompile(`"([A-Za-z][^"\n]{15,})"`).FindAllStringSubmatch(section, -1) {
 		tried++
-		limit := parseLimit(said[1], true, now, time.UTC)
-		if strings.HasPrefix(said[1], "Suggested") { // which goes with the words before it
-			limit = parseLimit("exhausted your daily quota. "+said[1], true, now, time.UTC)
+		sentence := match[1]
+		limit := parseLimit(sentence, true, now, time.UTC)
+		if strings.HasPrefix(sentence, "Suggested") { // which follows other words
+			limit = parseLimit("exhausted your daily quota. "+sentence, true, now, time.UTC)
 		}
-		if limit == nil || limit.Kind != state.UsageLimit || limit.Until.IsZero() && regexp.MustCompile(`\d`).MatchString(said[1]) {
-			t.Errorf("%q: %+v", said[1], limit)
+		if limit == nil || limit.Kind != state.UsageLimit || limit.Until.IsZero() && regexp.MustCompile(`\d`).MatchString(sentence) {
+			t.Errorf("%q: %+v", sentence, limit)
 		}
 	}
 	if tried < 4 {
@@ -120,12 +121,12 @@ func TestDocumentedLimits(t *testing.T) {
 	}
 }
 
-// TestAgentTimeZone checks that the times of an agent are read in its own zone: it does not
-// have the TZ of our environment.
+// TestAgentTimeZone checks that the times of an agent are read in its own zone, not in the TZ of our
+// environment.
 func TestAgentTimeZone(t *testing.T) {
 	t.Setenv("TZ", "America/St_Johns")
 	if zone := (Config{}).zone(); zone.String() == "America/St_Johns" {
-		t.Error("it is ours")
+		t.Error("the zone is ours")
 	}
 	if zone := (Config{Env: map[string]string{"TZ": "Europe/Berlin"}}).zone(); zone.String() != "Europe/Berlin" {
 		t.Errorf("the agent's own is %s", zone)

@@ -15,8 +15,8 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// put writes a sparse file of this size that begins with a text.
-func put(t *testing.T, path, text string, size int64) {
+// writeSparse writes a sparse file of this size that begins with a text.
+func writeSparse(t *testing.T, path, text string, size int64) {
 	t.Helper()
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600), os.Truncate(path, size)); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func put(t *testing.T, path, text string, size int64) {
 // padLeft returns a value of JSON with spaces before it, n bytes long.
 func padLeft(n int64, value string) string { return strings.Repeat(" ", int(n)-len(value)) + value }
 
-// exists reports whether there is a file.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 	begin := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	defaults := Config{}.withDefaults()
 	file := t.TempDir()
-	put(t, filepath.Join(file, "a"), "", 0)
+	writeSparse(t, filepath.Join(file, "a"), "", 0)
 	entries, err := os.ReadDir(file)
 	if err != nil {
 		t.Fatal(err)
@@ -80,14 +80,14 @@ func TestLimits(t *testing.T) {
 			return o.refused[0] == "t: "+x(n)
 		}},
 		{Const: "maxOpenTools", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			parse, told := geminiParser(), false
+			parse, refused := geminiParser(), false
 			for i := range n {
 				parse(fmt.Appendf(nil, `{"type":"tool_use","tool_name":"t","tool_id":"%d"}`, i))
 			}
 			for _, e := range parse(fmt.Appendf(nil, `{"type":"tool_result","tool_id":"%d","status":"error","error":{"type":"policy_violation"}}`, n-1)) {
-				told = told || e.Kind == Refused && e.Tool == "t"
+				refused = refused || e.Kind == Refused && e.Tool == "t"
 			}
-			return told
+			return refused
 		}},
 		{Const: "maxNotes", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			var o output
@@ -150,10 +150,10 @@ func TestLimits(t *testing.T) {
 			return n <= argAfter(ToolServer{Name: "ours"}.codexArguments(), "mcp_servers.ours.tool_timeout_sec=")
 		}},
 
-		// What the agent says.
+		// The output of the agent.
 		{Const: "DefaultMaxText", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, eventsName), `{"kind":"done","text":"`+x(n)+`"}`, n+25)
+			writeSparse(t, filepath.Join(dir, eventsName), `{"kind":"done","text":"`+x(n)+`"}`, n+25)
 			s := spool{path: filepath.Join(dir, answerName), maxMem: defaults.MaxText, maxFile: defaults.MaxOutput}
 			s.write(x(n))
 			text, name := s.close()
@@ -173,7 +173,7 @@ func TestLimits(t *testing.T) {
 			}
 			return !s.truncated()
 		}},
-		{Const: "DefaultMaxEvents", Max: 8<<20 - 1, Within: func(t *testing.T, n int64) bool { // what is written before an event
+		{Const: "DefaultMaxEvents", Max: 8<<20 - 1, Within: func(t *testing.T, n int64) bool { // the file before an event
 			l := openEventLog(t.TempDir(), defaults.MaxEvents)
 			l.room -= n
 			l.event(begin, Event{Kind: TextDelta})
@@ -189,7 +189,7 @@ func TestLimits(t *testing.T) {
 			const line = `{"kind":"text_delta","text":"one"}`
 			dir := t.TempDir()
 			padding := strings.Repeat(strings.Repeat(" ", 1<<20-1)+"\n", 15)
-			put(t, filepath.Join(dir, eventsName), padding+strings.Repeat(" ", int(n)-len(padding)-len(line)-1)+"\n"+line, n)
+			writeSparse(t, filepath.Join(dir, eventsName), padding+strings.Repeat(" ", int(n)-len(padding)-len(line)-1)+"\n"+line, n)
 			return ReplayOutput(dir) == "one"
 		}},
 		{Const: "maxLine", Max: 4 << 20, Within: func(t *testing.T, n int64) (read bool) {
@@ -235,9 +235,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxSession", Max: 128, Within: func(t *testing.T, n int64) bool { return validSession(x(n)) }},
 		{Const: "maxStepName", Max: 128, Within: func(t *testing.T, n int64) bool { return shortName(x(n)) == x(n) }},
 		{Const: "maxVersion", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
-			bin := t.TempDir()
-			writeScript(t, bin, "codex", fmt.Sprintf("head -c %d /dev/zero", n))
-			_, err := (Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}).AskVersion(t.Context())
+			_, err := codexOf(t, fmt.Sprintf("head -c %d /dev/zero", n)).AskVersion(t.Context())
 			return err == nil
 		}},
 
@@ -251,32 +249,32 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxRecord", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, recordName), padLeft(n, `{"pid":7}`), n)
+			writeSparse(t, filepath.Join(dir, recordName), padLeft(n, `{"pid":7}`), n)
 			p, err := readProcess(dir)
 			return err == nil && p.PID == 7
 		}},
 		{Const: "maxLive", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, liveName), padLeft(n, `{"pid":7}`), n)
+			writeSparse(t, filepath.Join(dir, liveName), padLeft(n, `{"pid":7}`), n)
 			l, err := ReadLive(dir)
 			return err == nil && l.PID == 7
 		}},
 		{Const: "maxFeed", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, feedName), padLeft(n, `{"kind":"done"}`+"\n"), n)
+			writeSparse(t, filepath.Join(dir, feedName), padLeft(n, `{"kind":"done"}`+"\n"), n)
 			steps, err := (&FeedReader{Dir: dir}).Next()
 			return err == nil && len(steps) == 1
 		}},
 		{Const: "maxKeptPrompt", Max: 256 << 10, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, promptName), "", n)
+			writeSparse(t, filepath.Join(dir, promptName), "", n)
 			ClearContext(dir)
 			return exists(filepath.Join(dir, promptName))
 		}},
 		{Const: "maxEvidence", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, "1", outputName, "a"), "", n-1)
-			put(t, filepath.Join(dir, "1", outputName, "b"), "", 1)
+			writeSparse(t, filepath.Join(dir, "1", outputName, "a"), "", n-1)
+			writeSparse(t, filepath.Join(dir, "1", outputName, "b"), "", 1)
 			DropEarlier(filepath.Join(dir, "2"), []string{"c"})
 			return exists(filepath.Join(dir, "1", outputName, "a"))
 		}},
@@ -289,7 +287,11 @@ func TestLimits(t *testing.T) {
 			for range n {
 				l.entry("a", regular, 0)
 			}
-			return len(l.names) == int(n) && l.notes == nil
+			whole := len(l.names) == int(n)
+			if whole != (len(l.notes) == 0) {
+				t.Errorf("%d of %d files, notes %q", len(l.names), n, l.notes)
+			}
+			return whole
 		}},
 		{Const: "maxOutputEntries", Max: 20_000, Within: func(t *testing.T, n int64) bool {
 			l := listing{entries: int(n) - 1}
@@ -298,14 +300,17 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxOutputDepth", Max: 64, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()
-			put(t, filepath.Join(dir, strings.Repeat("d/", int(n)), "a"), "", 0)
-			names, _, err := listOutputFolder(dir)
-			return err == nil && len(names) == 1
+			writeSparse(t, filepath.Join(dir, strings.Repeat("d/", int(n)), "a"), "", 0)
+			names, notes, err := listOutputFolder(dir)
+			if err != nil || len(names)+len(notes) != 1 {
+				t.Errorf("files %q, notes %q, %v", names, notes, err)
+			}
+			return len(names) == 1
 		}},
 		{Const: "maxFileName", Max: 255, Within: func(t *testing.T, n int64) bool { return plainName(x(n)) }},
 		{Const: "maxGeminiSettings", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
 			file := filepath.Join(t.TempDir(), "settings.json")
-			put(t, file, "{}", n)
+			writeSparse(t, file, "{}", n)
 			b, err := readSettings(file)
 			return err == nil && len(b) == int(n)
 		}},
@@ -316,13 +321,13 @@ func TestLimits(t *testing.T) {
 			script := func(i int64) string { return filepath.Join(dir, fmt.Sprint(i)) }
 			for i := range n {
 				text := "#!" + script(i+1) + "\n"
-				put(t, script(i), text, int64(len(text)))
+				writeSparse(t, script(i), text, int64(len(text)))
 			}
 			return len(installation(script(0), "", dir)) == int(n)
 		}},
 		{Const: "maxShebang", Max: 256, Within: func(t *testing.T, n int64) bool {
 			file := filepath.Join(t.TempDir(), "script")
-			put(t, file, "#!/"+x(n-3), n)
+			writeSparse(t, file, "#!/"+x(n-3), n)
 			return interpreter(file, "", "") == "/"+x(n-3)
 		}},
 	})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Another process sees what the agent does.
+// TestLiveView checks that another process sees the state of the agent.
 func TestLiveView(t *testing.T) {
 	t.Parallel()
 	lines := strings.SplitAfter(claudeGood, "\n")

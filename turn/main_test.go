@@ -16,7 +16,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// The test binary stands in for our own: the runner starts it as `__attempt`.
+// TestMain makes the test binary stand in for our own: the runner starts it as `__attempt`.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == attemptCommand {
 		fmt.Fprintln(os.Stderr, Main(os.Args[2:]))
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
+		flag.Set("test.parallel", "8") // these tests mostly wait, unlike the real agents
 	}
 	if err := testkit.InMemoryWithoutSandboxes(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -122,12 +122,57 @@ func (b *fixture) runUntil(want string, cause error) (Result, error) {
 	})
 }
 
-// withTime runs an attempt under a limit, and under longer ones until far holds
-// for its result: how soon the agent gets there depends on the machine. It returns
-// the last result and its limit.
-func withTime(run func(limit time.Duration) Result, far func(Result) bool) (res Result, limit time.Duration) {
+// stopAt runs the attempt and stops it when the agent has printed want.
+func (b *fixture) stopAt(want string) Result {
+	b.t.Helper()
+	res, err := b.runUntil(want, ErrStopped)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return res
+}
+
+// wantEnd ends the processes of the attempt in dir, and checks whether some of them had to be
+// abandoned.
+func wantEnd(t *testing.T, dir string, grace time.Duration, abandons bool) {
+	t.Helper()
+	if abandoned, err := End(t.Context(), dir, grace); abandoned != abandons || err != nil {
+		t.Errorf("abandoned %v, %v; want %v", abandoned, err, abandons)
+	}
+}
+
+// wantFree checks that no process holds the lock of the attempt in dir.
+func wantFree(t *testing.T, dir string) {
+	t.Helper()
+	if held, _, err := Probe(dir); held || err != nil {
+		t.Errorf("held %v, %v", held, err)
+	}
+}
+
+// daemonScript starts a process that leaves the group of the agent and keeps its pipes and lock.
+const daemonScript = `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; `
+
+// newDaemonFixture prepares an attempt that starts a daemon first. The daemon ends with the test.
+func newDaemonFixture(t *testing.T, script string) *fixture {
+	t.Helper()
+	needSetsid(t)
+	b := newFixture(t, daemonScript+script)
+	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
+	return b
+}
+
+func needSetsid(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
+		t.Skip("no setsid(1)")
+	}
+}
+
+// withGrowingLimit runs an attempt with longer and longer limits until done accepts its result,
+// because the speed of an agent depends on the machine. It returns the last result and its limit.
+func withGrowingLimit(run func(limit time.Duration) Result, done func(Result) bool) (res Result, limit time.Duration) {
 	for limit = 200 * time.Millisecond; ; limit *= 2 {
-		if res = run(limit); far(res) || limit > 20*time.Second {
+		if res = run(limit); done(res) || limit > 20*time.Second {
 			return res, limit
 		}
 	}
@@ -150,7 +195,7 @@ func (r Result) check(t *testing.T, status Status, exit Exit, text, reason strin
 	}
 }
 
-// await returns when ok holds.
+// await waits until ok returns true.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -164,7 +209,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func read(t *testing.T, elem ...string) string {
+func readFile(t *testing.T, elem ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(elem...))
 	if err != nil {

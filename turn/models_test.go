@@ -9,7 +9,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Every key of the table is read, and every price is complete.
+// TestModelsFile checks that every key of the table is read, and that every price is complete.
 func TestModelsFile(t *testing.T) {
 	var table modelTable
 	meta, err := toml.Decode(modelsFile, &table)
@@ -34,7 +34,7 @@ func TestModelsFile(t *testing.T) {
 	}
 }
 
-func TestThinks(t *testing.T) {
+func TestThinkingModels(t *testing.T) {
 	for model, want := range map[string]bool{
 		"o1": true, "o3-mini": true, "o4-mini-2025-04-16": true,
 		"gpt-5": true, "gpt-5-pro": true, "gpt-5.2-codex": true, "gpt-6": true,
@@ -47,7 +47,7 @@ func TestThinks(t *testing.T) {
 	}
 }
 
-func TestSees(t *testing.T) {
+func TestModelsThatSee(t *testing.T) {
 	for model, want := range map[string]string{
 		"claude-sonnet-4-5": "[image pdf]", "anthropic/claude-opus-4.5": "[image pdf]", "gpt-4o": "[image]", "gpt-4o-mini-2024-07-18": "[image]", "gpt-5.2": "[image]",
 		"o3": "[image]", "o3-mini": "[]", "o1-mini": "[]", "o4-mini": "[image]", "google/gemini-2.5-flash": "[image]", "llama3.2-vision:11b": "[image]",

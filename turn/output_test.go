@@ -2,8 +2,8 @@ package turn
 
 import "testing"
 
-// How full a session is comes from the agent's last call without its subagents',
-// or else from the number of requests to its model.
+// TestContextAndWindow checks the size of a session's context: that of the agent's last call, without
+// its subagents, or without one the number of requests to its model.
 func TestContextAndWindow(t *testing.T) {
 	const claude = `{"type":"system","subtype":"init","session_id":"s-1","model":"claude-sonnet-4-5"}
 {"type":"assistant","message":{"content":[{"type":"tool_use","id":"t1","name":"Task"}],"usage":{"input_tokens":10,"cache_read_input_tokens":200,"output_tokens":1}}}
@@ -38,8 +38,8 @@ func TestContextAndWindow(t *testing.T) {
 	}
 }
 
-// TestContextOfEarlierDoneStays checks that a Done which does not say how full the session is takes
-// nothing from one that did.
+// TestContextOfEarlierDoneStays checks that a Done without the size of the context keeps the earlier
+// one.
 func TestContextOfEarlierDoneStays(t *testing.T) {
 	o := newOutput(Config{}, Attempt{}, agent{}, nil)
 	for _, e := range []Event{{Kind: Done, Context: 10, Window: 20}, {Kind: Done}} {

@@ -6,7 +6,7 @@ import (
 	"agentstateloop/state"
 )
 
-func TestCost(t *testing.T) {
+func TestCostOfModels(t *testing.T) {
 	own := map[string]Price{"llama3": {Input: 0.10, Output: 0.20}}
 	prices := NewPrices(own, 1)
 	million := state.Tokens{Input: 1_000_000}
@@ -31,7 +31,7 @@ func TestCost(t *testing.T) {
 		{"gpt-4o", state.Tokens{}, 0, true},
 		{"gpt-4o", state.Tokens{Input: -5}, 0, true},
 
-		// Another model of a family is unknown. These are dearer.
+		// Another model of a family is unknown. These are more expensive.
 		{"gpt-5-pro", million, 15_000_000, false},
 		{"gpt-4", million, 15_000_000, false},
 		{"o1-pro", state.Tokens{Output: 1_000_000}, 75_000_000, false},
@@ -54,7 +54,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// An impossible count makes nothing free.
+// TestCostOfImpossibleCounts checks that an impossible count does not lower the cost.
 func TestCostOfImpossibleCounts(t *testing.T) {
 	prices := NewPrices(nil, 1)
 	for _, c := range []struct {

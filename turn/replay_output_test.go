@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// The output of a real attempt can be read from its folder, as if its runner had
-// died before it returned.
+// TestReplayOutputOfRealAttempt checks that the folder of an attempt has its output, as if its runner
+// had died before it returned.
 func TestReplayOutputOfRealAttempt(t *testing.T) {
 	b := newFixture(t, `printf 'first \342\202'; printf '\254\n'; echo "  second"; exit 3`)
 	res := b.run()
 	if got := ReplayOutput(b.Dir); got != res.Text || got != "first €\n  second" {
-		t.Errorf("said %q, the result has %q", got, res.Text)
+		t.Errorf("%q, the result has %q", got, res.Text)
 	}
 }
 
@@ -40,13 +40,13 @@ func TestReplayOutputOfStream(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := ReplayOutput(dir); got != c.want {
-				t.Errorf("said %.80q, want %q", got, c.want)
+				t.Errorf("%.80q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// However much was said, what is read and kept is bounded.
+// TestReplayOutputIsBounded checks that a replay of much output returns the maximum.
 func TestReplayOutputIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	line := `{"kind":"text_delta","text":"` + strings.Repeat("y", 60<<10) + "\"}\n"
@@ -58,7 +58,7 @@ func TestReplayOutputIsBounded(t *testing.T) {
 	}
 }
 
-// The folder belongs to the agent's user. Nothing that lies there blocks a reader.
+// TestReplayOutputNotAFile checks that no kind of file in the folder of the agent blocks a replay.
 func TestReplayOutputNotAFile(t *testing.T) {
 	for name, put := range map[string]func(file string) error{
 		"nothing":  func(string) error { return nil },
@@ -72,7 +72,7 @@ func TestReplayOutputNotAFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := ReplayOutput(dir); got != "" {
-				t.Errorf("said %q", got)
+				t.Errorf("%q", got)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-func TestAnswer(t *testing.T) {
+func TestAnswerOfProgram(t *testing.T) {
 	b := newFixture(t, `printf 'you said: '; cat; echo note >&2`)
 	b.Prompt = []byte("wake up; $(touch /nowhere) `x`\n")
 	res := b.run()
@@ -53,7 +54,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The agent's program has the default actions of HUP and INT, however we were started.
+// TestAgentHasDefaultSignalActions checks that the agent's program has the default actions of HUP and
+// INT, also if we ignore them.
 func TestAgentHasDefaultSignalActions(t *testing.T) {
 	signal.Ignore(syscall.SIGHUP, syscall.SIGINT) // as under nohup, in the background of a script
 	defer signal.Reset(syscall.SIGHUP, syscall.SIGINT)
@@ -61,8 +63,8 @@ func TestAgentHasDefaultSignalActions(t *testing.T) {
 	b.run().check(t, Success, ExitClean, "HUP\nINT", "")
 }
 
-// The log of an attempt begins with how it was started and ends with why it ended.
-// It holds neither the prompt nor the environment.
+// TestEventsFile checks that the log of an attempt begins with its start and ends with its end, and
+// has neither the prompt nor the environment.
 func TestEventsFile(t *testing.T) {
 	b := newFixture(t, `echo working; echo oops >&2; exit 3`)
 	b.Prompt = []byte("the-prompt")
@@ -70,7 +72,7 @@ func TestEventsFile(t *testing.T) {
 	b.Extra = []string{"--plan"}
 	b.run().check(t, Failed, ExitError, "working", "exit status 3: oops")
 
-	text := read(t, b.Dir, "events.jsonl")
+	text := readFile(t, b.Dir, "events.jsonl")
 	if strings.Contains(text, "the-prompt") || strings.Contains(text, "the-token") {
 		t.Errorf("a secret in\n%s", text)
 	}
@@ -94,8 +96,8 @@ func TestEventsFile(t *testing.T) {
 	}
 }
 
-// A known secret that the agent prints, in one piece or in two, is redacted in its
-// answer, in a reason and in our files.
+// TestSecretsAreRedacted checks that a known secret that the agent prints, in one piece or in two, is
+// redacted in its answer, in a reason and in our files.
 func TestSecretsAreRedacted(t *testing.T) {
 	const key, stream = "sk-canary-0123456789", `{"type":"result","is_error":true,"result":"Invalid API key sk-canary-0123456789"}`
 	for name, c := range map[string]struct{ runner, script, text, reason string }{
@@ -111,7 +113,7 @@ func TestSecretsAreRedacted(t *testing.T) {
 			if res.Text != c.text || !strings.HasPrefix(res.Reason, c.reason) {
 				t.Errorf("%q, %q", res.Text, res.Reason)
 			}
-			all := fmt.Sprint(res, res.Credential, read(t, b.Dir, "events.jsonl"), read(t, b.Dir, "live.json"))
+			all := fmt.Sprint(res, res.Credential, readFile(t, b.Dir, "events.jsonl"), readFile(t, b.Dir, "live.json"))
 			for _, form := range secret.Disguises(key) {
 				if strings.Contains(all, form) {
 					t.Errorf("%s is in\n%s", form, all)
@@ -121,7 +123,8 @@ func TestSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// A child that is killed before it became the agent is an agent that was killed.
+// TestKilledBeforeExec checks that a child that is killed before it becomes the agent counts as a
+// killed agent.
 func TestKilledBeforeExec(t *testing.T) {
 	b := newFixture(t, "echo hello")
 	b.Self = writeScript(t, b.Workdir, "self", "kill -KILL $$\n")
@@ -132,7 +135,7 @@ func TestEventsFileIsBounded(t *testing.T) {
 	b := newFixture(t, `head -c 3000000 /dev/zero | tr '\0' x`)
 	b.MaxEvents = 1000
 	b.run()
-	text := read(t, b.Dir, "events.jsonl")
+	text := readFile(t, b.Dir, "events.jsonl")
 	if len(text) > 100<<10 || !strings.Contains(text, `"kind":"end"`) {
 		t.Errorf("%d bytes", len(text))
 	}
@@ -155,7 +158,7 @@ func TestCannotStart(t *testing.T) {
 			b := newFixture(t, "echo hi")
 			c.break_(b)
 			b.run().check(t, Failed, ExitError, "", c.reason)
-			if log := read(t, b.Dir, "events.jsonl"); !strings.Contains(log, `"kind":"end"`) {
+			if log := readFile(t, b.Dir, "events.jsonl"); !strings.Contains(log, `"kind":"end"`) {
 				t.Errorf("log %s", log)
 			}
 		})
@@ -171,7 +174,7 @@ func TestInternalError(t *testing.T) {
 	b = newFixture(t, "echo hi")
 	b.Self = "/bin/false" // an installation that is broken
 	if res, err := b.Config.Run(t.Context(), b.Attempt, nil); err == nil {
-		t.Errorf("an agent that was never begun has a result: %+v", res)
+		t.Errorf("an agent that never began has a result: %+v", res)
 	}
 }
 
@@ -194,15 +197,15 @@ func TestBinaryOutput(t *testing.T) {
 	res.check(t, Success, ExitClean, "ab\uFFFD[1mc\nd", "")
 }
 
-// An answer longer than MaxText goes into a file. One longer than MaxOutput is
-// truncated, and its reason says so. The agent is never blocked.
+// TestLongAnswer checks that an answer longer than MaxText goes into a file, and that one longer than
+// MaxOutput is truncated with a reason. The agent is never blocked.
 func TestLongAnswer(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, `head -c 300000 /dev/zero | tr '\0' x`)
 	b.MaxText = 1000
 	res := b.run()
 	res.check(t, Success, ExitClean, strings.Repeat("x", 1000), "")
-	if got := read(t, b.Dir, res.TextFile); got != strings.Repeat("x", 300000) {
+	if got := readFile(t, b.Dir, res.TextFile); got != strings.Repeat("x", 300000) {
 		t.Errorf("file of %d bytes", len(got))
 	}
 
@@ -218,7 +221,7 @@ func TestLongAnswer(t *testing.T) {
 	b.MaxText, b.MaxOutput, b.MaxEvents = 1000, 5000, 100000
 	res = b.run()
 	res.check(t, Partial, ExitClean, strings.Repeat("x", 1000), fmt.Sprintf("truncated at 5000 of %d bytes", flood))
-	if got := read(t, b.Dir, res.TextFile); len(got) != 5000 {
+	if got := readFile(t, b.Dir, res.TextFile); len(got) != 5000 {
 		t.Errorf("file of %d bytes", len(got))
 	}
 	if info, err := os.Stat(filepath.Join(b.Dir, "events.jsonl")); err != nil || info.Size() > 1<<20 {
@@ -232,63 +235,45 @@ func TestTruncateInsideCharacter(t *testing.T) {
 	b.run().check(t, Success, ExitClean, "ab", "")
 }
 
-func TestStopped(t *testing.T) {
-	b := newFixture(t, `echo half; exec sleep 1000`)
-	res, err := b.runUntil("half", ErrStopped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.check(t, Canceled, ExitStopped, "half", "stopped")
-}
-
-// A runner that lost its epoch must not deliver.
+// TestLostEpoch checks that a runner that lost its epoch has no result.
 func TestLostEpoch(t *testing.T) {
 	lost := errors.New("the epoch is lost")
 	b := newFixture(t, `echo half; exec sleep 1000`)
 	if _, err := b.runUntil("half", lost); !errors.Is(err, lost) {
 		t.Errorf("error %v", err)
 	}
-	if held, _, _ := Probe(b.Dir); held {
-		t.Error("the agent lives")
-	}
+	wantFree(t, b.Dir)
 }
 
-// TERM goes to the whole group. KILL follows if the group does not end.
+// TestTermThenKill checks that TERM goes to the whole group, and that KILL follows if the group does
+// not end.
 func TestTermThenKill(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, `trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`)
-	res, _ := b.runUntil("up", ErrStopped)
-	res.check(t, Canceled, ExitStopped, "up\nbye", "stopped")
-
-	b = newFixture(t, `trap '' TERM; echo up; while :; do sleep 0.05; done`)
-	b.Grace = 200 * time.Millisecond
-	res, _ = b.runUntil("up", ErrStopped)
-	res.check(t, Canceled, ExitStopped, "up", "stopped")
-
-	b = newFixture(t, `(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait`)
-	b.Grace = 200 * time.Millisecond
-	res, _ = b.runUntil("up", ErrStopped)
-	res.check(t, Canceled, ExitStopped, "up", "stopped")
-	if held, _, _ := Probe(b.Dir); held {
-		t.Error("a child of the agent outlived KILL")
+	for _, c := range []struct {
+		script, text string
+		grace        time.Duration
+	}{
+		{`echo up; exec sleep 1000`, "up", 10 * time.Second},
+		{`trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done`, "up\nbye", 10 * time.Second},
+		{`trap '' TERM; echo up; while :; do sleep 0.05; done`, "up", 200 * time.Millisecond},
+		{`(trap '' TERM; echo up; while :; do sleep 0.05; done) & wait`, "up", 200 * time.Millisecond},
+	} {
+		b := newFixture(t, c.script)
+		b.Grace = c.grace
+		b.stopAt("up").check(t, Canceled, ExitStopped, c.text, "stopped")
+		wantFree(t, b.Dir)
 	}
 }
 
-// What the agent leaves running in its group ends with it. Run does not wait for
-// what left the group, even if it keeps our pipes open.
+// TestRemainingProcesses checks that other processes in the group of the agent end with it, and that
+// Run does not wait for a process that left the group, even if it keeps our pipes open.
 func TestRemainingProcesses(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, `sleep 1000 & echo done`)
 	b.run().check(t, Success, ExitClean, "done", "")
-	if held, _, _ := Probe(b.Dir); held {
-		t.Error("a background child outlived the turn")
-	}
+	wantFree(t, b.Dir)
 
-	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
-		t.Skip("no setsid(1)")
-	}
-	b = newFixture(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
-	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
+	b = newDaemonFixture(t, `echo done`)
 	res := b.run()
 	res.check(t, Success, ExitClean, "done", "")
 	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "may still run") {
@@ -299,16 +284,14 @@ func TestRemainingProcesses(t *testing.T) {
 	}
 }
 
-// A daemon that keeps the pipes open does not keep our goroutines and descriptors.
-func TestDaemonLeaksNothing(t *testing.T) {
-	if _, err := os.Stat("/usr/bin/setsid"); err != nil {
-		t.Skip("no setsid(1)")
-	}
-	before := runtime.NumGoroutine()
-	b := newFixture(t, `(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &); while [ ! -s daemon ]; do sleep 0.01; done; echo done`)
-	t.Cleanup(func() { killPIDFile(t, filepath.Join(b.Workdir, "daemon")) })
-	b.run()
-	await(t, "our goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+// startedByUs matches the stack of a goroutine that this package has started, and not a test.
+var startedByUs = regexp.MustCompile(`created by agentstateloop/turn\.[^T]`)
+
+// TestDaemonKeepsNoGoroutines checks that our goroutines end although a daemon keeps the pipes open.
+func TestDaemonKeepsNoGoroutines(t *testing.T) {
+	newDaemonFixture(t, `echo done`).run()
+	stacks := make([]byte, 1<<20)
+	await(t, "our goroutines end", func() bool { return !startedByUs.Match(stacks[:runtime.Stack(stacks, true)]) })
 }
 
 func TestListOutput(t *testing.T) {
@@ -354,7 +337,7 @@ func TestMissingOutputFolder(t *testing.T) {
 	newFixture(t, `rm -rf "$(dirname "$AGENTSTATELOOP_OUTPUT")"; echo done`).run().check(t, Success, ExitClean, "done", "")
 }
 
-// A full disk costs the log, not the answer.
+// TestDiskFull checks that a full disk loses the log, and not the answer.
 func TestDiskFull(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

@@ -29,8 +29,8 @@ func newSandboxFixture(t *testing.T, script string) *fixture {
 	return b
 }
 
-// An agent in a sandbox works as one outside does: it reads its prompt and its context,
-// and writes into its folder and its output folder.
+// TestSandboxedAgent checks that an agent in a sandbox reads its prompt and its context, and writes
+// into its folder and its output folder.
 func TestSandboxedAgent(t *testing.T) {
 	b := newSandboxFixture(t, `cat; pwd; cat "$AGENTSTATELOOP_CONTEXT/message.txt"; echo file >"$AGENTSTATELOOP_OUTPUT/report.txt"; echo kept >kept; echo scratch >"$HOME/scratch"; touch "$AGENTSTATELOOP_CONTEXT/more" 2>/dev/null || echo read-only; echo oops >&2`)
 	if err := Prepare(b.Dir, []File{{Name: "message.txt", Body: strings.NewReader("the message\n")}}, ""); err != nil {
@@ -38,14 +38,14 @@ func TestSandboxedAgent(t *testing.T) {
 	}
 	res := b.run()
 	res.check(t, Success, ExitClean, "hello\n"+b.Workdir+"\nthe message\nread-only", "")
-	if len(res.Output) != 1 || res.Stderr != "oops" || read(t, b.Workdir, "kept") != "kept\n" {
+	if len(res.Output) != 1 || res.Stderr != "oops" || readFile(t, b.Workdir, "kept") != "kept\n" {
 		t.Errorf("%+v", res)
 	}
 	b = newSandboxFixture(t, `exit 7`)
 	b.run().check(t, Failed, ExitError, "", "exit status 7")
 }
 
-// What an agent in a sandbox is not granted does not exist for it.
+// TestSandboxHidesUngrantedPaths checks that paths that are not granted do not exist in a sandbox.
 func TestSandboxHidesUngrantedPaths(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	writeConfig(t, secret, "hunter2")
@@ -64,15 +64,13 @@ echo x >&100`, secret, outside, victim.PID))
 			t.Errorf("%q in %q", leak, res.Text)
 		}
 	}
-	if now, err := lookUp(victim.PID); err != nil || now.start != victim.Start {
-		t.Errorf("the bystander was hit: %v", err)
-	}
+	victim.wantAlive(t)
 	if n := strings.Count(res.Stderr, "No such file"); n < 4 {
 		t.Errorf("stderr:\n%s", res.Stderr)
 	}
 }
 
-// What the configuration grants exists, under its own path.
+// TestSandboxGrants checks that granted paths exist in a sandbox, under their own names.
 func TestSandboxGrants(t *testing.T) {
 	folder := t.TempDir()
 	writeConfig(t, filepath.Join(folder, "note"), "granted")
@@ -87,7 +85,7 @@ func TestSandboxGrants(t *testing.T) {
 	b.run().check(t, Failed, ExitError, "", "cannot create its sandbox")
 }
 
-// Where no sandbox can be made, nothing is started.
+// TestNoAgentWithoutSandbox checks that no agent starts if its sandbox cannot be created.
 func TestNoAgentWithoutSandbox(t *testing.T) {
 	b := newFixture(t, `echo never >ran; echo never`)
 	b.Box, b.Self = &Sandbox{}, writeScript(t, t.TempDir(), "self", "exit 1\n")
@@ -97,7 +95,7 @@ func TestNoAgentWithoutSandbox(t *testing.T) {
 	}
 }
 
-// An agent that runs in a sandbox tells its version there, and nowhere else.
+// TestAskVersionInSandbox checks that an agent is asked for its version only in its sandbox.
 func TestAskVersionInSandbox(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "hit")
 	b := newSandboxFixture(t, fmt.Sprintf(`[ "$1" = --version ] || exit 9
@@ -107,7 +105,7 @@ echo kept >kept`, outside, writeScript(t, t.TempDir(), "secret", "hunter2")))
 	if got, err := b.AskVersion(t.Context()); err != nil || got != "2.1.0" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := os.Stat(outside); err == nil || read(t, b.Workdir, "kept") != "kept\n" {
+	if _, err := os.Stat(outside); err == nil || readFile(t, b.Workdir, "kept") != "kept\n" {
 		t.Error("it ran elsewhere")
 	}
 	b.Self = writeScript(t, t.TempDir(), "self", "exit 1\n")
@@ -116,7 +114,7 @@ echo kept >kept`, outside, writeScript(t, t.TempDir(), "secret", "hunter2")))
 	}
 }
 
-// An agent in a sandbox is stopped, and timed out, with all that it started.
+// TestStopSandboxedAgent checks that an agent in a sandbox ends with all processes that it started.
 func TestStopSandboxedAgent(t *testing.T) {
 	const daemon = `(setsid sleep 987654 &) ; echo up; `
 	gone := func() {
@@ -124,27 +122,18 @@ func TestStopSandboxedAgent(t *testing.T) {
 		await(t, "the daemon ends", func() bool { return !isRunning("sleep\x00987654\x00") })
 	}
 	b := newSandboxFixture(t, daemon+`exec sleep 1000`)
-	res, err := b.runUntil("up", ErrStopped)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.check(t, Canceled, ExitStopped, "up", "stopped")
+	b.stopAt("up").check(t, Canceled, ExitStopped, "up", "stopped")
 	gone()
 
 	b = newSandboxFixture(t, daemon+`trap '' TERM; while :; do sleep 0.05; done`)
 	b.Grace = 300 * time.Millisecond
-	if res, err = b.runUntil("up", ErrStopped); err != nil {
-		t.Fatal(err)
-	}
-	res.check(t, Canceled, ExitStopped, "up", "stopped")
+	b.stopAt("up").check(t, Canceled, ExitStopped, "up", "stopped")
 	gone()
 
 	b = newSandboxFixture(t, daemon)
 	b.run().check(t, Success, ExitClean, "up", "")
 	gone()
-	if held, _, err := Probe(b.Dir); held || err != nil {
-		t.Errorf("held %v, %v", held, err)
-	}
+	wantFree(t, b.Dir)
 }
 
 // isRunning reports whether a process with this command line exists.
@@ -157,8 +146,8 @@ func isRunning(cmdline string) bool {
 	return false
 }
 
-// The orphan of a killed runner holds its attempt from within its sandbox, and the
-// watchdog ends all of it.
+// TestSandboxedOrphan checks that the orphan of a killed runner holds its attempt from within its
+// sandbox, and that the watchdog ends all its processes.
 func TestSandboxedOrphan(t *testing.T) {
 	newSandboxFixture(t, "") // or skip
 	b := orphanFrom(t, newSandboxFixture(t, `(setsid sleep 987655 &) ; echo up; trap '' TERM; while :; do sleep 0.05; done`))
@@ -169,16 +158,12 @@ func TestSandboxedOrphan(t *testing.T) {
 	if _, err := b.Config.Run(t.Context(), b.Attempt, nil); !errors.Is(err, ErrHeld) {
 		t.Errorf("a second run next to an orphan: %v", err)
 	}
-	if abandoned, err := End(t.Context(), b.Dir, time.Second); abandoned || err != nil {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
+	wantEnd(t, b.Dir, time.Second, false)
 	await(t, "the daemon ends", func() bool { return !isRunning("sleep\x00987655\x00") })
-	if held, _, err := Probe(b.Dir); held || err != nil {
-		t.Errorf("held %v, %v", held, err)
-	}
+	wantFree(t, b.Dir)
 }
 
-// A sandbox ends when the process that made it does, even if that was killed alone.
+// TestSandboxHoldsLock checks that a sandbox ends when only the process that made it is killed.
 func TestSandboxHoldsLock(t *testing.T) {
 	b := orphanFrom(t, newSandboxFixture(t, `echo up; exec sleep 1000`))
 	_, p, _ := Probe(b.Dir)
@@ -186,13 +171,10 @@ func TestSandboxHoldsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "bubblewrap ends", func() bool { _, err := lookUp(p.PID); return err != nil })
-	abandoned, err := End(t.Context(), b.Dir, 5*time.Second)
-	if abandoned || err != nil {
-		t.Errorf("abandoned %v, %v", abandoned, err)
-	}
+	wantEnd(t, b.Dir, 5*time.Second, false)
 }
 
-// A script of an interpreter that lies elsewhere finds it, and its own neighbours.
+// TestSandboxHasInstallation checks that a script finds its interpreter and the files of its package.
 func TestSandboxHasInstallation(t *testing.T) {
 	home := t.TempDir()
 	node := filepath.Join(home, "node", "bin")
@@ -218,9 +200,9 @@ func TestSandboxHasInstallation(t *testing.T) {
 	b.run().check(t, Success, ExitClean, "interpreted: "+script+"\na dependency", "")
 }
 
-// The real agents work in the sandbox as they do outside. The model's server listens on
-// this machine, so they have its network. Codex has a sandbox of its own for its tools,
-// which cannot be made inside of ours.
+// TestRealAgentsInSandbox checks that the real agents work in the sandbox as they do outside. The
+// model's server listens on this machine, so they have its network. Codex cannot create its own
+// sandbox for its tools inside of ours.
 func TestRealAgentsInSandbox(t *testing.T) {
 	newSandboxFixture(t, "") // or skip
 	network := &Sandbox{Network: true}

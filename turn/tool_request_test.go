@@ -7,9 +7,9 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// All of a request is shown, and every character of it, in lines that cannot be taken
-// for ours.
-func TestQuestion(t *testing.T) {
+// TestQuestionShowsWholeRequest checks that a question shows every character of a request, indented,
+// so that none of its lines looks like ours.
+func TestQuestionShowsWholeRequest(t *testing.T) {
 	r := ToolRequest{Kind: "edit", Title: "a \u202egpj.exe\nand **bold**", Input: []byte(`{"path":"x\ny","all":true,"k\u0007":[1]}`),
 		Content:   []byte(`[{"type":"diff","path":"/a","oldText":"old\nlines","newText":"new"},{"type":"content","content":{"type":"text","text":"why"}},{"type":"terminal","terminalId":"\u200b","text":"see"},{"type":"terminal","terminalId":"call_1"}]`),
 		Locations: []byte(`[{"path":"/a","line":3},{"path":"/b"}]`)}
@@ -49,12 +49,12 @@ Where:
 	}
 	for line := range strings.Lines(got) {
 		if text := strings.TrimSpace(line); plain.Line(text) != text {
-			t.Errorf("%q holds what is not seen", line)
+			t.Errorf("%q has invisible characters", line)
 		}
 	}
 }
 
-// A request that cannot be shown as a whole, or says nothing, is not asked about.
+// TestUnshowableQuestion checks that a request that is too long or empty cannot be a question.
 func TestUnshowableQuestion(t *testing.T) {
 	for name, r := range map[string]ToolRequest{
 		"long title": {Kind: "execute", Title: strings.Repeat("x ", maxQuestion)},

@@ -22,7 +22,8 @@ func serverArgs(t *testing.T, runner string) []string {
 	return args
 }
 
-// No value of the environment is in the arguments, which anybody on the machine can read.
+// TestServerArguments checks that the arguments, which anybody on the machine can read, have no value
+// of the environment.
 func TestServerArguments(t *testing.T) {
 	claude := serverArgs(t, Claude)
 	want := []string{`--mcp-config={"mcpServers":{"agentstateloop":{"alwaysLoad":true,"args":["mcp"],"command":"/opt/our \"own\"/agentstateloop","type":"stdio"}}}`, "--allowedTools=mcp__agentstateloop"}
@@ -45,7 +46,8 @@ func TestServerArguments(t *testing.T) {
 	}
 }
 
-// What the user says stands behind what we say, and before the session is resumed.
+// TestServerArgumentOrder checks that the user's arguments come after ours and before those of a
+// session.
 func TestServerArgumentOrder(t *testing.T) {
 	a := Attempt{Session: "s1", Extra: []string{"--extra"}, toolArgs: []string{"--ours"}}
 	for runner, want := range map[string]string{
@@ -82,7 +84,8 @@ func TestToolNames(t *testing.T) {
 	}
 }
 
-// newGeminiFixture is a gemini that keeps its settings, and a home of its user.
+// newGeminiFixture prepares an attempt of a gemini that copies its settings, and returns the home of
+// its user.
 func newGeminiFixture(t *testing.T, settings string) (b *fixture, home string) {
 	t.Helper()
 	b, home = newFixture(t, `
@@ -106,8 +109,8 @@ echo '{"type":"result","status":"success"}'
 	return b, home
 }
 
-// Gemini reads a copy of the user's settings, with one more server. The user's stay as
-// they are, and all else that it writes reaches the user's folder.
+// TestGeminiHome checks that gemini reads a copy of the user's settings with one more server. The
+// user's settings do not change, and all other files that it writes reach the user's folder.
 func TestGeminiHome(t *testing.T) {
 	const settings = `{
 	// mine: "//"
@@ -125,7 +128,7 @@ func TestGeminiHome(t *testing.T) {
 			Trust   bool
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, b.Workdir, "settings")), &got); err != nil {
+	if err := json.Unmarshal([]byte(readFile(t, b.Workdir, "settings")), &got); err != nil {
 		t.Fatal(err)
 	}
 	ours := got.MCPServers["agentstateloop"]
@@ -136,11 +139,11 @@ func TestGeminiHome(t *testing.T) {
 		t.Errorf("of the user's settings there is %+v", got)
 	}
 	for file, want := range map[string]string{"settings.json": settings, "oauth_creds.json": "refreshed\n", "tmp/session": "session\n"} {
-		if text := read(t, filepath.Join(home, ".gemini"), file); text != want {
+		if text := readFile(t, filepath.Join(home, ".gemini"), file); text != want {
 			t.Errorf("the user's %s is %q, want %q", file, text, want)
 		}
 	}
-	if text := read(t, b.Workdir, "home"); text != home+"\n" {
+	if text := readFile(t, b.Workdir, "home"); text != home+"\n" {
 		t.Errorf("HOME is %q", text)
 	}
 	if _, err := os.Lstat(filepath.Join(b.Dir, geminiHomeName)); err == nil {
@@ -148,7 +151,8 @@ func TestGeminiHome(t *testing.T) {
 	}
 }
 
-// Without usable settings the agent runs without the server, and its result says so.
+// TestGeminiWithoutServer checks that an agent with unusable settings runs without the server, with a
+// note in its result.
 func TestGeminiWithoutServer(t *testing.T) {
 	for _, settings := range []string{"{", "[]", "null", `{"mcpServers":7}`} {
 		b, _ := newGeminiFixture(t, settings)
@@ -161,9 +165,9 @@ func TestGeminiWithoutServer(t *testing.T) {
 			t.Errorf("%s: there is a home of its own", settings)
 		}
 	}
-	b, home := newGeminiFixture(t, "") // none is needed
+	b, home := newGeminiFixture(t, "") // without settings
 	b.run().check(t, Success, ExitClean, "yes", "")
-	if text := read(t, b.Workdir, "settings"); !strings.Contains(text, `"agentstateloop"`) {
+	if text := readFile(t, b.Workdir, "settings"); !strings.Contains(text, `"agentstateloop"`) {
 		t.Errorf("the settings are %q", text)
 	}
 	if _, err := os.Stat(filepath.Join(home, ".gemini", "settings.json")); err == nil {

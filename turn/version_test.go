@@ -2,21 +2,17 @@ package turn
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-// The program is found and run as an attempt would find and start it: with the
-// agent's own PATH, and in its workdir.
+// TestAskVersion checks that the program is found and run as in an attempt: with the agent's own
+// PATH, and in its workdir.
 func TestAskVersion(t *testing.T) {
 	bin, work := t.TempDir(), t.TempDir()
-	script := "#!/bin/sh\n[ \"$1 $2\" = '--extra --version' ] || exit 9\npwd -P\necho 2.1.0\n"
-	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeScript(t, bin, "claude", "[ \"$1 $2\" = '--extra --version' ] || exit 9\npwd -P\necho 2.1.0\n")
 	c := Config{Runner: Claude, Command: []string{"claude", "--extra"}, Workdir: work, Self: "/usr/bin/x"}
 	if _, err := c.Find(); err == nil || !strings.Contains(err.Error(), "not in PATH") {
 		t.Errorf("without its folder in PATH: %v", err)
@@ -39,15 +35,17 @@ func TestAskVersion(t *testing.T) {
 	}
 }
 
-func TestAskVersionTimesOut(t *testing.T) {
+// codexOf returns the configuration of a codex that is this script.
+func codexOf(t *testing.T, script string) Config {
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\nsleep 1000 & wait\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	writeScript(t, bin, "codex", script)
+	return Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
+}
+
+func TestAskVersionTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	c := Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
-	if _, err := c.AskVersion(ctx); err == nil {
+	if _, err := codexOf(t, "sleep 1000 & wait").AskVersion(ctx); err == nil {
 		t.Error("it has a version")
 	}
 }
@@ -55,12 +53,7 @@ func TestAskVersionTimesOut(t *testing.T) {
 // TestAskVersionEndlessOutput checks that a program that prints without end is stopped.
 func TestAskVersionEndlessOutput(t *testing.T) {
 	for _, script := range []string{"yes 2.1.0", "yes 2.1.0 >&2", "trap '' PIPE; while :; do echo; done 2>/dev/null"} {
-		bin := t.TempDir()
-		if err := os.WriteFile(filepath.Join(bin, "codex"), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		c := Config{Runner: Codex, Workdir: bin, Self: "/usr/bin/x", Env: map[string]string{"PATH": bin + ":/usr/bin:/bin"}}
-		if _, err := c.AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "exceeds 65536 bytes") {
+		if _, err := codexOf(t, script).AskVersion(t.Context()); err == nil || !strings.Contains(err.Error(), "exceeds 65536 bytes") {
 			t.Errorf("%s: %v", script, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestPasswdOverridesEnvironment checks that HOME and USER do not count for a user whom passwd lists.
+// TestPasswdOverridesEnvironment checks that HOME and USER do not count for a user in passwd.
 func TestPasswdOverridesEnvironment(t *testing.T) {
 	t.Setenv("HOME", "/elsewhere")
 	t.Setenv("USER", "somebody")

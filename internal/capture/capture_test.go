@@ -11,10 +11,9 @@ import (
 	"agentstateloop/internal/capture"
 )
 
-// TestRun checks what is kept of programs that end, and that those that print
-// without end are ended: also if they ignore SIGPIPE and SIGTERM, or leave the
-// printing to a child.
-func TestRun(t *testing.T) {
+// TestOutputIsCapped checks the output of programs, and that a program that prints without end is
+// killed, also if it ignores SIGPIPE and SIGTERM, or if its child prints.
+func TestOutputIsCapped(t *testing.T) {
 	limits := capture.Limits{Stdout: 100, Stderr: 50}
 	for name, c := range map[string]struct {
 		script         string
@@ -22,16 +21,16 @@ func TestRun(t *testing.T) {
 		err            string // part of it; "": none
 	}{
 		"both":                 {"echo out; echo err >&2", "out\n", "err\n", ""},
-		"nothing":              {"", "", "", ""},
-		"as much as it may":    {"printf %100s x; printf %50s x >&2", strings.Repeat(" ", 99) + "x", strings.Repeat(" ", 49) + "x", ""},
+		"no output":            {"", "", "", ""},
+		"the limit":            {"printf %100s x; printf %50s x >&2", strings.Repeat(" ", 99) + "x", strings.Repeat(" ", 49) + "x", ""},
 		"a byte more":          {"printf %101s x", strings.Repeat(" ", 100), "", "output exceeds the limit"},
 		"a byte more, stderr":  {"printf %51s x >&2", "", strings.Repeat(" ", 50), "output exceeds the limit"},
 		"fails":                {"echo out; exit 3", "out\n", "", "exit status 3"},
-		"no end":               {"yes ''", strings.Repeat("\n", 100), "", "output exceeds the limit"},
-		"no end, stderr":       {"yes '' >&2", "", strings.Repeat("\n", 50), "output exceeds the limit"},
-		"one line without end": {"exec tr '\\0' ' ' </dev/zero", strings.Repeat(" ", 100), "", "output exceeds the limit"},
-		"deaf to signals":      {"trap '' PIPE TERM INT HUP; while :; do echo; done 2>/dev/null", strings.Repeat("\n", 100), "", "output exceeds the limit"},
-		"a child without end":  {"yes '' & wait", strings.Repeat("\n", 100), "", "output exceeds the limit"},
+		"endless":              {"yes ''", strings.Repeat("\n", 100), "", "output exceeds the limit"},
+		"endless, stderr":      {"yes '' >&2", "", strings.Repeat("\n", 50), "output exceeds the limit"},
+		"an endless line":      {"exec tr '\\0' ' ' </dev/zero", strings.Repeat(" ", 100), "", "output exceeds the limit"},
+		"ignores signals":      {"trap '' PIPE TERM INT HUP; while :; do echo; done 2>/dev/null", strings.Repeat("\n", 100), "", "output exceeds the limit"},
+		"an endless child":     {"yes '' & wait", strings.Repeat("\n", 100), "", "output exceeds the limit"},
 		"an orphan that waits": {"echo out; sleep 1000 & exit 0", "out\n", "", "WaitDelay"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +47,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestContextEnds checks that the end of the context ends the program, in a
-// session of its own as well.
+// TestContextEnds checks that the end of the context ends the program, also in its own session.
 func TestContextEnds(t *testing.T) {
 	for _, attr := range []*syscall.SysProcAttr{nil, {Setsid: true}} {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRegexp(t *testing.T) {
+func TestRegexpIsCompiledOnce(t *testing.T) {
 	r := NewRegexp(`^a+$`)
 	if r.re != nil {
 		t.Error("compiled before its first use")
@@ -27,7 +27,7 @@ func TestRegexp(t *testing.T) {
 func TestInvalidRegexpPanics(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("Get of a wrong expression returned")
+			t.Error("Get of an invalid expression returned")
 		}
 	}()
 	NewRegexp(`(`).Get()

@@ -6,7 +6,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries at its edge how many rows may have left a list at one place.
+// TestLimits tries the number of rows that are removed from a list at one place.
 func TestLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxGone", Max: 8, Within: func(_ *testing.T, n int64) bool {

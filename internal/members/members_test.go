@@ -96,7 +96,7 @@ func TestAppendAndRead(t *testing.T) {
 	}
 }
 
-// What encoding/json would not write is left to it, with its error.
+// TestAppendFallsBackToJSON checks that a value is not written for which encoding/json has an error.
 func TestAppendFallsBackToJSON(t *testing.T) {
 	v := thing{At: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}
 	if data, ok := Append(nil, &v, (*thing).members); ok {
@@ -104,7 +104,7 @@ func TestAppendFallsBackToJSON(t *testing.T) {
 	}
 }
 
-// What encoding/json reads in another way, or not at all, is left to it.
+// TestReadFallsBackToJSON checks that text is not read that encoding/json refuses or reads differently.
 func TestReadFallsBackToJSON(t *testing.T) {
 	for _, text := range []string{
 		"", "{", "{}x", "{} ", "[]", "null", "nul", `{"text"}`, `{"text":}`, `{"text":"a}`, `{"text":"\x"}`, "{\"text\":\"\n\"}", `{"text":"\`,
@@ -123,7 +123,7 @@ func TestReadFallsBackToJSON(t *testing.T) {
 	}
 }
 
-// list has rows and a map that a memo remembers.
+// list has rows and a map that a memo keeps.
 type list struct {
 	Head string           `json:"head"`
 	Rows []part           `json:"rows,omitempty"`
@@ -138,8 +138,8 @@ func (v *list) members(c *Coder) {
 	OptObjects(c, "tail", &v.Tail, (*part).members)
 }
 
-// Whatever happens to the rows of a value, with the memo of the last one it is written as
-// without.
+// TestAppendAgain changes the rows of a value at random, and checks that it is written with the memo of
+// the last one as without.
 func TestAppendAgain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var v list
@@ -185,7 +185,7 @@ func TestAppendAgain(t *testing.T) {
 	}
 }
 
-// Rows that stay are not written again: their bytes are copied.
+// TestRowsAreCopied checks that the bytes of unchanged rows are copied.
 func TestRowsAreCopied(t *testing.T) {
 	v := list{Rows: make([]part, 100), Set: map[string]int64{"a": 1, "b": 2}}
 	written := 0
@@ -207,8 +207,7 @@ func TestRowsAreCopied(t *testing.T) {
 	}
 }
 
-// sameAsJSON reports whether Read takes data. It fails the test if encoding/json makes
-// another value of it.
+// sameAsJSON reports whether Read accepts data. It fails the test if encoding/json reads another value.
 func sameAsJSON(t *testing.T, data []byte) bool {
 	t.Helper()
 	var got, want thing
@@ -221,7 +220,7 @@ func sameAsJSON(t *testing.T, data []byte) bool {
 	return true
 }
 
-// FuzzRead reads arbitrary bytes: what Read takes, encoding/json reads in the same way.
+// FuzzRead checks that encoding/json reads the same value from any bytes that Read accepts.
 func FuzzRead(f *testing.F) {
 	for _, v := range things() {
 		data, _ := json.Marshal(v)

@@ -16,8 +16,8 @@ import (
 	"agentstateloop/internal/osfile"
 )
 
-// obstacles are what can be in the place of a file, and the words for each. What is
-// behind the link is canary.
+// obstacles are functions that put something else in the place of a file, by its words in errors. One is
+// a link to canary.
 func obstacles(t *testing.T, canary string) map[string]func(path string) error {
 	all := map[string]func(path string) error{
 		"it is a folder":                      func(path string) error { return os.Mkdir(path, 0o700) },
@@ -40,8 +40,8 @@ func obstacles(t *testing.T, canary string) map[string]func(path string) error {
 	return all
 }
 
-// TestOnlyRegularFiles puts everything else in the place of a file. Each way to open
-// it must return at once with an error that says what is there.
+// TestOnlyRegularFiles puts each obstacle in the place of a file, and checks that each way to open it
+// returns an error that names the obstacle.
 func TestOnlyRegularFiles(t *testing.T) {
 	canary := filepath.Join(t.TempDir(), "canary")
 	if err := os.WriteFile(canary, []byte("unchanged"), 0o600); err != nil {
@@ -65,7 +65,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 			for name, open := range opens {
 				err := open(path)
 				if !errors.Is(err, osfile.ErrKind) || !strings.Contains(err.Error(), path+": "+words+", not a regular file") {
-					t.Errorf("%s: %v; it should name %s and say %q", name, err, path, words)
+					t.Errorf("%s: %v; want an error with %s and %q", name, err, path, words)
 				}
 			}
 			if err := osfile.Folder(path); (err == nil) != (words == "it is a folder") {
@@ -74,7 +74,7 @@ func TestOnlyRegularFiles(t *testing.T) {
 		})
 	}
 	if text, err := os.ReadFile(canary); string(text) != "unchanged" {
-		t.Errorf("the file behind the link is %q: %v", text, err)
+		t.Errorf("the target of the link is %q: %v", text, err)
 	}
 }
 
@@ -112,9 +112,8 @@ func TestOpensRegularFiles(t *testing.T) {
 	}
 }
 
-// TestFolders checks each folder on the way to a file, and not the first, which may
-// be a link.
-func TestFolders(t *testing.T) {
+// TestLinkInPath checks that no folder on the way to a file may be a link, except for the first.
+func TestLinkInPath(t *testing.T) {
 	elsewhere, dir := t.TempDir(), filepath.Join(t.TempDir(), "dir")
 	for _, err := range []error{
 		os.MkdirAll(filepath.Join(elsewhere, "a", "b"), 0o700),
@@ -130,7 +129,7 @@ func TestFolders(t *testing.T) {
 		"a/b/file":      "",
 		"a/b":           "",
 		"a/no/such/b":   "",
-		"a/link":        "", // the file itself is the business of who opens it
+		"a/link":        "", // the file itself is checked when it is opened
 		"a/link/file":   "a/link",
 		"a/link/a/file": "a/link",
 	} {
@@ -141,9 +140,9 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// TestLines: each whole line comes, and of one that is too long the newline alone,
-// whatever the buffer holds.
-func TestLines(t *testing.T) {
+// TestLongAndTornLines checks that each whole line comes, and of a line that is too long only the
+// newline.
+func TestLongAndTornLines(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for text, want := range map[string][]string{
 		"":                           nil,
@@ -173,51 +172,40 @@ func TestLines(t *testing.T) {
 }
 
 func TestMakeWritable(t *testing.T) {
-	dir, outside := t.TempDir(), t.TempDir()
-	box := filepath.Join(dir, "box")
-	for _, d := range []string{box, filepath.Join(box, "a"), filepath.Join(box, "a", "b")} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(box, "a", "b", "file"), nil, 0o400); err != nil {
+	outside, box := t.TempDir(), filepath.Join(t.TempDir(), "box")
+	a, b := filepath.Join(box, "a"), filepath.Join(box, "a", "b")
+	file := filepath.Join(b, "file")
+	if err := errors.Join(os.MkdirAll(b, 0o700), os.WriteFile(file, nil, 0o400), os.Symlink(outside, filepath.Join(a, "link"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(outside, filepath.Join(box, "a", "link")); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range []string{filepath.Join(box, "a", "b"), filepath.Join(box, "a"), box, outside} {
+	for _, d := range []string{b, a, box, outside} {
 		if err := os.Chmod(d, 0o500); err != nil {
 			t.Fatal(err)
 		}
 	}
 	osfile.MakeWritable(box)
-	for name, want := range map[string]os.FileMode{
-		box: 0o700, filepath.Join(box, "a"): 0o700, filepath.Join(box, "a", "b"): 0o700, outside: 0o500,
-		filepath.Join(box, "a", "b", "file"): 0o400,
-	} {
+	for name, want := range map[string]os.FileMode{box: 0o700, a: 0o700, b: 0o700, outside: 0o500, file: 0o400} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%s: %v %v, want %v", name, info.Mode(), err, want)
 		}
 	}
+	for range 2 { // the second time without a folder
+		if err := osfile.RemoveAll(box); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Lstat(outside); err != nil || info.Mode().Perm() != 0o500 {
+		t.Errorf("%v, %v", info, err)
+	}
 	if err := os.Chmod(outside, 0o700); err != nil {
 		t.Fatal(err)
-	}
-	if err := osfile.RemoveAll(box); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Lstat(outside); err != nil {
-		t.Error(err)
-	}
-	if err := osfile.RemoveAll(box); err != nil { // it is gone
-		t.Error(err)
 	}
 }
 
 func TestMkdirAll(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "a", "b")
-	for range 2 { // again, it changes nothing
+	for range 2 { // the second time with the folder
 		if err := osfile.MkdirAll(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -232,6 +220,6 @@ func TestMkdirAll(t *testing.T) {
 		t.Error("a folder was made in a file")
 	}
 	if err := osfile.SyncDir(filepath.Join(root, "missing")); err == nil {
-		t.Error("a folder that is missing was fsynced")
+		t.Error("a missing folder was fsynced")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// TestFileName has a name that is kept for each script and sort of character, and one
-// that is not for each thing that makes a name unsafe.
+// TestFileName checks that a name is kept with letters of each script, and refused with each unsafe
+// character or form.
 func TestFileName(t *testing.T) {
 	kept := []string{
 		"old.csv", "Makefile", "a", "1", "_x", "Tide table.pdf", "Report (1).pdf", "[Draft] v1.2_final-3.docx", "C# notes, part 1+2 @home = 100%.txt", "a~1.txt",
@@ -55,7 +55,7 @@ func TestFileName(t *testing.T) {
 	}
 }
 
-// TestFileNames checks that files of one folder stay apart.
+// TestFileNames checks that the files of one folder have different names.
 func TestFileNames(t *testing.T) {
 	var names plain.FileNames
 	for _, tt := range []struct{ senders, ours, want string }{
@@ -86,8 +86,8 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// FuzzFileNames checks that no name leads out of its folder, none is drawn otherwise than
-// it is, and no two collide, whatever a sender calls the files.
+// FuzzFileNames checks for any names of a sender that each file stays in its folder, that no name has
+// invisible characters, and that all are different.
 func FuzzFileNames(f *testing.F) {
 	f.Add("old.csv\nOLD.csv\n../x\nattachment-1.csv\nold-2.csv\nold.csv")
 	f.Add("ß.txt\nSS.txt\nẞ.txt\nİ\ni\nI\nı\nﬁ\nfi")

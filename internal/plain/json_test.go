@@ -50,7 +50,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// TestJSONRaw checks values that a type writes itself: encoding/json copies them.
+// TestJSONRaw checks raw values, which encoding/json copies.
 func TestJSONRaw(t *testing.T) {
 	for raw, want := range map[string]string{
 		"\"\xff\u202e\"": `"\ufffd\u202e"`,
@@ -65,10 +65,9 @@ func TestJSONRaw(t *testing.T) {
 	}
 }
 
-// TestJSONOfEveryCharacter checks every character there is: in the output none is a
-// control or format character, and a reader gets the character back. Above the planes
-// that have letters every 17th is tried unless all that is real is required, and all that
-// are tags or selectors.
+// TestJSONOfEveryCharacter checks for each character that the output has no control or format
+// characters, and that a reader gets the character back. Above the planes with letters it tries only
+// every 17th character, and all tags and selectors, unless real programs are required.
 func TestJSONOfEveryCharacter(t *testing.T) {
 	const letters, tags = 0x3ffff, 0xe0 // tags are those from U+E0000 to U+E0FFF
 	all := os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != ""

@@ -8,7 +8,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries the length of a file name at its edge.
+// TestLimits tries the length of a file name.
 func TestLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxFileName", Max: 255, Within: func(_ *testing.T, n int64) bool {

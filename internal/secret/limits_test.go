@@ -8,7 +8,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// TestLimits tries at its edge how short a value is that no text is searched for.
+// TestLimits tries the length of a value that is too short to be redacted.
 func TestLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		{Const: "minSecret", Max: 7, Within: func(_ *testing.T, n int64) bool {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestQuotingChangesNothing checks that a secret without a form in quotes has none: all its forms
-// in quotes are the secret itself. The forms of another one are among its disguises.
-func TestQuotingChangesNothing(t *testing.T) {
+// TestQuotedForms checks that all quoted forms of a secret that needs no quoting are the secret itself,
+// and that those of another one are among its disguises.
+func TestQuotedForms(t *testing.T) {
 	same := 0
 	for r := rune(0); r < 0x180; r++ {
 		secret := "canary" + string(r) + "4711"
@@ -15,7 +15,7 @@ func TestQuotingChangesNothing(t *testing.T) {
 			same++
 			for _, form := range quoted(secret) {
 				if form != secret {
-					t.Errorf("%q is quoted as %s, but is not looked for", secret, form)
+					t.Errorf("%q is quoted as %s, which is not redacted", secret, form)
 				}
 			}
 			continue

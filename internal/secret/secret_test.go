@@ -15,18 +15,17 @@ import (
 	"agentstateloop/internal/secret"
 )
 
-// awkward is a secret that looks different in every kind of quotes.
+// awkward is a secret that is different in each kind of quotes.
 const awkward = `p"a\s<&>'wörd/+ 42`
 
-// TestRedactsEncodedSecrets checks that a secret is found in whatever form a server
-// returns it.
+// TestRedactsEncodedSecrets checks that a secret is redacted in each encoding of a server.
 func TestRedactsEncodedSecrets(t *testing.T) {
 	asJSON, err := json.Marshal("x" + awkward + "y")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var echoes = map[string]string{
-		"as it is":  "wrong: " + awkward + ".",
+		"plain":     "wrong: " + awkward + ".",
 		"go":        fmt.Sprintf("%q", "x"+awkward+"y"),
 		"go, ascii": fmt.Sprintf("%+q", awkward),
 		"json":      string(asJSON),
@@ -52,14 +51,14 @@ func TestRedactsEncodedSecrets(t *testing.T) {
 		}
 		for _, form := range secret.Disguises(awkward) {
 			if strings.Contains(got, form) {
-				t.Errorf("%s: %s still holds %s", name, got, form)
+				t.Errorf("%s: %s still has %s", name, got, form)
 			}
 		}
 	}
 }
 
-// TestRedactsSecretsInJSON checks that a secret of characters that a command
-// escapes in its JSON is found there.
+// TestRedactsSecretsInJSON checks that a secret is redacted whose characters a command escapes in its
+// JSON.
 func TestRedactsSecretsInJSON(t *testing.T) {
 	for _, value := range []string{"del\x7fdel\x7fdel", "tag\U000e0041tag\u00adtag", "\u202e\u200b\u2028\u0085"} {
 		secrets := new(secret.Known)
@@ -74,8 +73,8 @@ func TestRedactsSecretsInJSON(t *testing.T) {
 	}
 }
 
-// TestKeepsTwoValues checks that the last two values of each secret are known, and none
-// that is too short to look for.
+// TestKeepsTwoValues checks that the last two values of each secret are redacted, and no value that is
+// too short.
 func TestKeepsTwoValues(t *testing.T) {
 	secrets := new(secret.Known)
 	for _, token := range []string{"token-one", "token-two", "token-two", "token-three"} {
@@ -95,8 +94,7 @@ func TestKeepsTwoValues(t *testing.T) {
 	}
 }
 
-// TestRedactsStream checks that a secret is found in any pieces, and that nothing
-// else is lost.
+// TestRedactsStream checks that a secret is redacted in a stream of any pieces, and that the rest stays.
 func TestRedactsStream(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("a", "abababac")
@@ -118,9 +116,8 @@ func TestRedactsStream(t *testing.T) {
 	}
 }
 
-// TestGuardedPanic checks that the report of a panic shows where it was and no
-// secret, whether the value is a text or an error. The runtime prints no more than
-// the report.
+// TestGuardedPanic checks that the report of a panic, with a text or an error, has its place and no
+// secret. The runtime prints only the report.
 func TestGuardedPanic(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("imap", awkward)
@@ -138,7 +135,7 @@ func TestGuardedPanic(t *testing.T) {
 		}
 		for _, form := range secret.Disguises(awkward) {
 			if strings.Contains(text, form) {
-				t.Errorf("%s: the report holds %s", name, form)
+				t.Errorf("%s: the report has %s", name, form)
 			}
 		}
 	}
@@ -146,13 +143,13 @@ func TestGuardedPanic(t *testing.T) {
 	ran := false
 	none.Guarded(func() { ran = true })()
 	if !ran {
-		t.Error("a nil Known does not run it")
+		t.Error("a nil Known does not run the function")
 	}
 }
 
 func crashing(value any) { panic(value) }
 
-// FuzzSecrets checks that no form of a secret survives, in one piece or in many.
+// FuzzSecrets checks that each form of a secret is redacted, in one piece or in many.
 func FuzzSecrets(f *testing.F) {
 	f.Add("correct horse", "user", "battery")
 	f.Add(awkward, "", "%")

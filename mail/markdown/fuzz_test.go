@@ -13,8 +13,8 @@ import (
 	"agentstateloop/mail/markdown"
 )
 
-// allowed lists the tags of a page and the attributes of each, besides style and dir.
-var allowed = map[string][]string{
+// allowedTags lists the tags of a page and the attributes of each, besides style and dir.
+var allowedTags = map[string][]string{
 	"html": nil, "head": nil, "title": nil, "style": nil, "meta": {"charset", "name", "content"}, "body": nil, "div": nil,
 	"p": nil, "br": nil, "hr": nil, "blockquote": nil, "pre": nil, "code": nil, "em": nil, "strong": nil, "del": nil,
 	"h1": nil, "h2": nil, "h3": nil, "h4": nil, "h5": nil, "h6": nil, "ul": nil, "ol": {"start"}, "li": nil,
@@ -46,7 +46,7 @@ func checkPage(t *testing.T, text, page string) {
 			}
 			open = open[:len(open)-1]
 		case html.StartTagToken:
-			attributes, known := allowed[tag.Data]
+			attributes, known := allowedTags[tag.Data]
 			if !known {
 				t.Errorf("%q: <%s>", text, tag.Data)
 			}

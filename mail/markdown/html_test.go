@@ -11,8 +11,8 @@ import (
 	"agentstateloop/mail/markdown"
 )
 
-// short returns a page without its head, its styles and the attributes that every tag repeats.
-func short(page string) string {
+// bodyOf returns a page without its head, its styles and the attributes that every tag repeats.
+func bodyOf(page string) string {
 	z := html.NewTokenizer(strings.NewReader(page))
 	var b strings.Builder
 	for body := false; ; {
@@ -109,7 +109,7 @@ func TestHTML(t *testing.T) {
 		page, ok := markdown.HTML(test.text)
 		got := ""
 		if ok {
-			got = short(page)
+			got = bodyOf(page)
 		}
 		if got != test.want {
 			t.Errorf("%q:\n got %q\nwant %q", test.text, got, test.want)
@@ -141,12 +141,12 @@ func TestPlainTextHasNoPage(t *testing.T) {
 		"nested emphasis": strings.Repeat("*a **b ", 30) + strings.Repeat("c** d* ", 30),
 	} {
 		if page, ok := markdown.HTML(text); ok {
-			t.Errorf("%s: %q", name, short(page))
+			t.Errorf("%s: %q", name, bodyOf(page))
 		}
 	}
 }
 
-// The same answer always has the same HTML.
+// TestSameTextSamePage checks that the same answer always has the same HTML.
 func TestSameTextSamePage(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("testdata", "answer.md"))
 	if err != nil {

@@ -249,7 +249,7 @@ func TestPageOnPhone(t *testing.T) {
 			}
 			var scripts int
 			if b.evaluate("document.scripts.length + document.images.length + document.querySelectorAll('link,iframe,form,input,video,audio,object,svg').length", &scripts); scripts != 0 {
-				t.Errorf("%s: %d elements that may not be there", name, scripts)
+				t.Errorf("%s: %d forbidden elements", name, scripts)
 			}
 			b.picture(name)
 		}

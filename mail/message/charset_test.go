@@ -223,8 +223,8 @@ func TestLabelsAreComplete(t *testing.T) {
 	}
 }
 
-// wide encodes s without a byte order mark.
-func wide(s string, order binary.AppendByteOrder) []byte {
+// encodeUTF16 encodes s without a byte order mark.
+func encodeUTF16(s string, order binary.AppendByteOrder) []byte {
 	var b []byte
 	for _, u := range utf16.Encode([]rune(s)) {
 		b = order.AppendUint16(b, u)
@@ -232,8 +232,8 @@ func wide(s string, order binary.AppendByteOrder) []byte {
 	return b
 }
 
-// wide32 is wide for UTF-32.
-func wide32(s string, order binary.AppendByteOrder) []byte {
+// encodeUTF32 is wide for UTF-32.
+func encodeUTF32(s string, order binary.AppendByteOrder) []byte {
 	var b []byte
 	for _, r := range s {
 		b = order.AppendUint32(b, uint32(r))
@@ -249,30 +249,30 @@ func TestWideText(t *testing.T) {
 		body          []byte
 		want          string
 	}{
-		{"no mark, little", "utf-16", wide("STOP\r\n", little), "STOP"},
-		{"no mark, big", "utf-16", wide("STOP\r\n", big), "STOP"},
-		{"one letter", "UTF-16", wide("A", little), "A"},
-		{"a mark, little", "utf-16", wide("\uFEFFSTOP", little), "STOP"},
-		{"a mark, big", "utf-16", wide("\uFEFFSTOP", big), "STOP"},
-		{"a mark and no zero byte, little", "utf-16", wide("\uFEFF停止", little), "停止"},
-		{"a mark before a zero byte, big", "utf-16", wide("\uFEFF一", big), "一"},
-		{"a mark before a zero byte, little", "utf-16", wide("\uFEFF一", little), "一"},
-		{"no zero byte", "utf-16", wide("停止", big), "停止"},
-		{"Cyrillic with a blank, little", "utf-16", wide("стоп да", little), "стоп да"},
-		{"Cyrillic with a blank, big", "utf-16", wide("стоп да", big), "стоп да"},
-		{"named little", "utf-16le", wide("停止", little), "停止"},
-		{"named big", "UTF-16BE", wide("停止", big), "停止"},
-		{"named little, with a mark", "utf-16le", wide("\uFEFFSTOP", little), "STOP"},
-		{"beyond the first plane", "utf-16", wide("go 🚀 now", little), "go 🚀 now"},
-		{"half of a pair", "utf-16le", append(wide("a", little), 0x3d, 0xd8, 'b', 0), "a\uFFFDb"},
-		{"the other half", "utf-16le", append(wide("a", little), 0x00, 0xdc), "a\uFFFD"},
-		{"an odd length", "utf-16", append(wide("STOP", little), 'x'), "STOP\uFFFD"},
+		{"no mark, little", "utf-16", encodeUTF16("STOP\r\n", little), "STOP"},
+		{"no mark, big", "utf-16", encodeUTF16("STOP\r\n", big), "STOP"},
+		{"one letter", "UTF-16", encodeUTF16("A", little), "A"},
+		{"a mark, little", "utf-16", encodeUTF16("\uFEFFSTOP", little), "STOP"},
+		{"a mark, big", "utf-16", encodeUTF16("\uFEFFSTOP", big), "STOP"},
+		{"a mark and no zero byte, little", "utf-16", encodeUTF16("\uFEFF停止", little), "停止"},
+		{"a mark before a zero byte, big", "utf-16", encodeUTF16("\uFEFF一", big), "一"},
+		{"a mark before a zero byte, little", "utf-16", encodeUTF16("\uFEFF一", little), "一"},
+		{"no zero byte", "utf-16", encodeUTF16("停止", big), "停止"},
+		{"Cyrillic with a blank, little", "utf-16", encodeUTF16("стоп да", little), "стоп да"},
+		{"Cyrillic with a blank, big", "utf-16", encodeUTF16("стоп да", big), "стоп да"},
+		{"named little", "utf-16le", encodeUTF16("停止", little), "停止"},
+		{"named big", "UTF-16BE", encodeUTF16("停止", big), "停止"},
+		{"named little, with a mark", "utf-16le", encodeUTF16("\uFEFFSTOP", little), "STOP"},
+		{"beyond the first plane", "utf-16", encodeUTF16("go 🚀 now", little), "go 🚀 now"},
+		{"half of a pair", "utf-16le", append(encodeUTF16("a", little), 0x3d, 0xd8, 'b', 0), "a\uFFFDb"},
+		{"the other half", "utf-16le", append(encodeUTF16("a", little), 0x00, 0xdc), "a\uFFFD"},
+		{"an odd length", "utf-16", append(encodeUTF16("STOP", little), 'x'), "STOP\uFFFD"},
 		{"one byte", "utf-16", []byte("x"), "\uFFFD"},
 		{"nothing", "utf-16", nil, ""},
-		{"ucs-2", "ISO-10646-UCS-2", wide("STOP", little), "STOP"},
-		{"UTF-32, little", "utf-32", wide32("STOP 🚀", little), "STOP 🚀"},
-		{"UTF-32, big", "utf-32", wide32("停止", big), "停止"},
-		{"UTF-32, a mark", "utf-32", wide32("\uFEFFSTOP", little), "STOP"},
+		{"ucs-2", "ISO-10646-UCS-2", encodeUTF16("STOP", little), "STOP"},
+		{"UTF-32, little", "utf-32", encodeUTF32("STOP 🚀", little), "STOP 🚀"},
+		{"UTF-32, big", "utf-32", encodeUTF32("停止", big), "停止"},
+		{"UTF-32, a mark", "utf-32", encodeUTF32("\uFEFFSTOP", little), "STOP"},
 		{"beyond Unicode", "utf-32be", []byte{0, 0, 0, 'a', 0xff, 0xff, 0xff, 0xff, 0, 0, 0xd8, 0}, "a\uFFFD\uFFFD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -283,11 +283,11 @@ func TestWideText(t *testing.T) {
 		})
 	}
 	for _, order := range []binary.AppendByteOrder{little, big} {
-		raw := "Content-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString(wide("HALT\r\n", order))
+		raw := "Content-Type: text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n\n" + base64.StdEncoding.EncodeToString(encodeUTF16("HALT\r\n", order))
 		if got := Control(ReadContent(strings.NewReader(raw), Sent{}).Text); got != "HALT" {
 			t.Errorf("control %q", got)
 		}
-		subject := "Subject: =?utf-16?B?" + base64.StdEncoding.EncodeToString(wide("@goulard3120 hi", order)) + "?=\n"
+		subject := "Subject: =?utf-16?B?" + base64.StdEncoding.EncodeToString(encodeUTF16("@goulard3120 hi", order)) + "?=\n"
 		if got := ParseHeader([]byte(subject)).Subject; got != "@goulard3120 hi" {
 			t.Errorf("subject %q", got)
 		}

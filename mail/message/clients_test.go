@@ -11,10 +11,10 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/clients/read.txt")
 
-// TestClients reads mails of real programs with files of many names (testdata/clients/README.md),
+// TestMailOfRealClients reads mails of real programs with files of many names (testdata/clients/README.md),
 // and compares the results with read.txt. After a change run it with -update and review the
 // difference.
-func TestClients(t *testing.T) {
+func TestMailOfRealClients(t *testing.T) {
 	files, err := filepath.Glob("testdata/clients/*.eml")
 	if err != nil || len(files) < 12 {
 		t.Fatalf("%d mails, %v", len(files), err)
@@ -50,7 +50,7 @@ func TestClients(t *testing.T) {
 	}
 	for i, block := range strings.Split(b.String(), "\n\n") {
 		if blocks := strings.Split(string(want), "\n\n"); i >= len(blocks) || block != blocks[i] {
-			t.Errorf("read:\n%s\nbut read.txt has something else", block)
+			t.Errorf("read.txt differs from this:\n%s", block)
 		}
 	}
 }

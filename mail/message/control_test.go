@@ -26,7 +26,7 @@ var banners = []struct{ name, text string }{
 	{"a sign", "⚠ WARNING: External sender, be careful with links and files."},
 }
 
-func TestControl(t *testing.T) {
+func TestControlPhrases(t *testing.T) {
 	for text, want := range map[string]string{
 		"STOP": "STOP", "stop": "STOP", " Halt.\n": "HALT", "go!": "GO", "Status": "STATUS",
 		"": "", "stop it": "", "STOP\nplease": "", "> STOP": "", "!": "", "GOSTOP": "",
@@ -50,7 +50,7 @@ func TestControl(t *testing.T) {
 			}
 		}
 		if got := WithoutBanners(b.text); got != b.text {
-			t.Errorf("%s: nothing is left of %q but %q", b.name, b.text, got)
+			t.Errorf("%s: only %q is left of %q", b.name, got, b.text)
 		}
 	}
 }

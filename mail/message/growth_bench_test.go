@@ -12,19 +12,19 @@ var longHeaders = map[string]func(n int) string{
 	"a field name":          func(n int) string { return strings.Repeat("x", n) + ": y\r\n" },
 	"field names":           func(n int) string { return strings.Repeat("x:\r\n", n/4) },
 	"a name of a parameter": func(n int) string { return "Content-Type: text/plain; " + strings.Repeat("x", n) + "=y\r\n" },
-	"names of parameters":   func(n int) string { return "Content-Type: text/plain" + numbered(n, "; x%d=y") + "\r\n" },
-	"continued parameters":  func(n int) string { return "Content-Type: text/plain" + numbered(n, "; x*%d=y") + "\r\n" },
+	"names of parameters":   func(n int) string { return "Content-Type: text/plain" + repeatNumbered(n, "; x%d=y") + "\r\n" },
+	"continued parameters":  func(n int) string { return "Content-Type: text/plain" + repeatNumbered(n, "; x*%d=y") + "\r\n" },
 	"encoded parameters": func(n int) string {
 		return "Content-Type: text/plain; x*=utf-8''" + strings.Repeat("%41", n/3) + "\r\n"
 	},
 	"a long name, continued": func(n int) string {
-		return "Content-Type: text/plain" + numbered(n/2, "; "+strings.Repeat("x", 1000)+"*%d=y") + "\r\n"
+		return "Content-Type: text/plain" + repeatNumbered(n/2, "; "+strings.Repeat("x", 1000)+"*%d=y") + "\r\n"
 	},
 	"the same parameter": func(n int) string { return "Content-Type: text/plain" + strings.Repeat("; x=y", n/5) + "\r\n" },
 	"broken parameters":  func(n int) string { return "Content-Type: text/plain; =" + strings.Repeat(";x=y", n/4) + "\r\n" },
 	"names with stars":   func(n int) string { return "Content-Type: text/plain; " + strings.Repeat("*", n) + "=y\r\n" },
 	"a disposition": func(n int) string {
-		return "Content-Disposition: attachment" + numbered(n, "; filename*%d*=y") + "\r\n"
+		return "Content-Disposition: attachment" + repeatNumbered(n, "; filename*%d*=y") + "\r\n"
 	},
 	"a quoted parameter": func(n int) string { return `Content-Type: text/plain; x="` + strings.Repeat(`\"`, n/2) + "\"\r\n" },
 	"a boundary": func(n int) string {
@@ -51,8 +51,8 @@ var longHeaders = map[string]func(n int) string{
 	"types of content":   func(n int) string { return strings.Repeat("Content-Type: text/plain; x=y\r\n", n/31) },
 }
 
-// numbered returns n bytes of a format, with a counter as its argument.
-func numbered(n int, format string) string {
+// repeatNumbered returns n bytes of a format, with a counter as its argument.
+func repeatNumbered(n int, format string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
 		fmt.Fprintf(&b, format, i)
@@ -102,7 +102,7 @@ func BenchmarkManyFiles(b *testing.B) {
 func BenchmarkAnswer(b *testing.B) {
 	for _, size := range []int{2 << 10, 64 << 10, 128 << 10} {
 		ours := strings.Repeat("The build is green, and three tests of two hundred and twelve were skipped on host number 17.\n", size/94)
-		raw := []byte("Subject: Re: x\nIn-Reply-To: <x@agents.example>\n\nyes\n\n" + languages[0].attribution + "\n\n" + quotedWith("> ", folded(ours, 70)))
+		raw := []byte("Subject: Re: x\nIn-Reply-To: <x@agents.example>\n\nyes\n\n" + languages[0].attribution + "\n\n" + quoteLines("> ", foldLines(ours, 70)))
 		for name, sent := range map[string]Sent{"without": {Names: ownNames}, "with": {Texts: []string{ours}, Names: ownNames}} {
 			b.Run(fmt.Sprintf("%d KiB, %s", size>>10, name), func(b *testing.B) {
 				for b.Loop() {

@@ -36,8 +36,8 @@ func TestStrictHeader(t *testing.T) {
 		for _, f := range fields {
 			got = append(got, f.Name+"="+f.Value)
 		}
-		if said := strings.Join(got, "|"); err == nil && said != want || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%.60q: %q, %v, want %q", raw, said, err, want)
+		if all := strings.Join(got, "|"); err == nil && all != want || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q: %q, %v, want %q", raw, all, err, want)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestSoleAddress(t *testing.T) {
 	}
 }
 
-// Two From fields have no sole sender, even if they are equal.
+// TestSoleSender checks that two From fields have no sole sender, even if they are equal.
 func TestSoleSender(t *testing.T) {
 	from := Field{Name: "from", Value: "op@example.com"}
 	if got, err := SoleSender([]Field{from}); got != "op@example.com" || err != nil {

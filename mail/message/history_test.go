@@ -91,8 +91,8 @@ func (l language) block(bold bool) string {
 	return b.String()
 }
 
-// folded wraps lines like mail programs.
-func folded(text string, most int) string {
+// foldLines wraps lines like mail programs.
+func foldLines(text string, most int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
 		for len(line) > most {
@@ -107,8 +107,8 @@ func folded(text string, most int) string {
 	return strings.Join(out, "\n")
 }
 
-// quotedWith puts a quotation mark before each line.
-func quotedWith(mark, text string) string {
+// quoteLines puts a quotation mark before each line.
+func quoteLines(mark, text string) string {
 	return mark + strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n"+mark) + "\n"
 }
 
@@ -120,17 +120,17 @@ func (l language) replies(page string) map[string][2]string {
 	head, tail, _ := strings.Cut(report, "| host")
 	tail = "| host" + tail
 	return map[string][2]string{
-		"Gmail":                 {l.answer + "\n\n" + folded(l.attribution, 76) + "\n\n" + quotedWith("> ", folded(report, 70)), l.answer},
-		"Gmail, below":          {folded(l.attribution, 76) + "\n\n" + quotedWith("> ", folded(report, 70)) + "\n" + l.answer + "\n", l.answer},
-		"Gmail, between":        {folded(l.attribution, 76) + "\n\n" + quotedWith("> ", folded(head, 70)) + "\nNo.\n\n" + quotedWith("> ", folded(tail, 70)) + "\n" + l.answer + "\n", "No.\n\n" + l.answer},
-		"Apple Mail":            {l.answer + "\n\n" + quotedWith("> ", l.attribution+"\n\n\ufeff\n"+report), l.answer},
-		"Apple Mail, no blank":  {l.answer + "\n" + l.attribution + "\n" + quotedWith(">", report), l.answer},
-		"Thunderbird, wide":     {l.attribution + "\n" + quotedWith("> ", folded(report, 100)) + "\n" + l.answer, l.answer},
+		"Gmail":                 {l.answer + "\n\n" + foldLines(l.attribution, 76) + "\n\n" + quoteLines("> ", foldLines(report, 70)), l.answer},
+		"Gmail, below":          {foldLines(l.attribution, 76) + "\n\n" + quoteLines("> ", foldLines(report, 70)) + "\n" + l.answer + "\n", l.answer},
+		"Gmail, between":        {foldLines(l.attribution, 76) + "\n\n" + quoteLines("> ", foldLines(head, 70)) + "\nNo.\n\n" + quoteLines("> ", foldLines(tail, 70)) + "\n" + l.answer + "\n", "No.\n\n" + l.answer},
+		"Apple Mail":            {l.answer + "\n\n" + quoteLines("> ", l.attribution+"\n\n\ufeff\n"+report), l.answer},
+		"Apple Mail, no blank":  {l.answer + "\n" + l.attribution + "\n" + quoteLines(">", report), l.answer},
+		"Thunderbird, wide":     {l.attribution + "\n" + quoteLines("> ", foldLines(report, 100)) + "\n" + l.answer, l.answer},
 		"Outlook":               {l.answer + "\n\n" + l.block(false) + "\n" + report, l.answer},
 		"Outlook on a phone":    {l.answer + "\n\n________________________________\n" + l.block(false) + "\n" + report, l.answer},
 		"QQ":                    {l.answer + "\n\n\n------------------ Original ------------------\n" + l.block(false) + "\n\n" + report, l.answer},
 		"Yahoo":                 {l.answer + "\n\n    " + l.attribution + "\n \n \n " + report, l.answer},
-		"a mark without blanks": {l.answer + "\n\n" + l.attribution + "\n" + quotedWith(">", folded(report, 40)), l.answer},
+		"a mark without blanks": {l.answer + "\n\n" + l.attribution + "\n" + quoteLines(">", foldLines(report, 40)), l.answer},
 		"HTML of Gmail": {`<div dir="ltr">` + answerHTML + `</div><br><div class="gmail_quote"><div dir="ltr" class="gmail_attr">` + attributionHTML + `<br></div><blockquote class="gmail_quote" style="margin:0 0 0 .8ex">` +
 			page + `</blockquote></div>`, l.answer},
 		"HTML of Apple Mail":         {`<html><body>` + answerHTML + `<div><br><blockquote type="cite"><div>` + attributionHTML + `</div><br></blockquote></div><blockquote type="cite"><div>` + page + `</div></blockquote></body></html>`, l.answer},
@@ -189,7 +189,7 @@ func TestAnswersInManyLanguages(t *testing.T) {
 
 var manyBlank = regexp.MustCompile(`\n{3,}`)
 
-// TestTextOfOthersStays checks that only our own text is left out.
+// TestTextOfOthersStays checks that only our own text is removed.
 func TestTextOfOthersStays(t *testing.T) {
 	const answers, fresh, forwards = "In-Reply-To: <x@agents.example>\n", "", "Subject: FW: @goulard3120\nIn-Reply-To: <x@agents.example>\n"
 	short := "Done. Shall I deploy?"
@@ -209,14 +209,14 @@ func TestTextOfOthersStays(t *testing.T) {
 		{"a quotation of others with an attribution", answers, report, "Look:\n\nOn Nov 25, 2026 at 10:00 Ann <ann@example.org> wrote:\n> fix it\n\nso do it", ""},
 		{"a block of others", answers, report, "Look:\n\nFrom: Ann <ann@example.org>\nSent: Monday\nTo: op\n\nfix it", ""},
 		{"an order that begins as an attribution", answers, report, "On Monday I wrote:\nplease do it", ""},
-		{"an order with our name above our text", answers, report, "Ask goulard3120 about the 2 points of 10:30:\n" + quotedWith("> ", report), "Ask goulard3120 about the 2 points of 10:30:"},
+		{"an order with our name above our text", answers, report, "Ask goulard3120 about the 2 points of 10:30:\n" + quoteLines("> ", report), "Ask goulard3120 about the 2 points of 10:30:"},
 		{"our words in an order", answers, short, "Shall I deploy? Yes.\ndeploy", ""},
 		{"our words, not quoted", answers, short, "Done.\nShall I deploy?", ""},
 		{"an answer between unquoted lines", answers, "Option A: restart the server now.\nOption B: wait until tonight.", "From: Bot Goulard <bot@agents.example>\nSent: Monday\nTo: op\n\nOption A: restart the server now.\nrestart the server now\nOption B: wait until tonight.\nno", "restart the server now\nno"},
 		{"a short answer", answers, short, "yes\n\n> Done. Shall I deploy?", "yes"},
-		{"a line glued to an attribution", answers, report, "do it by 2027 for all of the hosts that we have in the second rack\nOn Wed, Nov 25, 2026 at 10:00 Bot <bot@agents.example> wrote:\n" + quotedWith("> ", report), "do it by 2027 for all of the hosts that we have in the second rack"},
-		{"an attribution in three lines", answers, report, "do it\n\nOn Wed, Nov 25, 2026 at\n10:00 Bot <bot@agents.example>\nwrote:\n" + quotedWith("> ", report), "do it"},
-		{"text of others within our quotation", answers, report, "ok\n" + quotedWith("> ", "The build is green since 14:02, and 3 of 212 tests were skipped.") + "> but Ann says it is red\n", "ok\n> but Ann says it is red"},
+		{"a line glued to an attribution", answers, report, "do it by 2027 for all of the hosts that we have in the second rack\nOn Wed, Nov 25, 2026 at 10:00 Bot <bot@agents.example> wrote:\n" + quoteLines("> ", report), "do it by 2027 for all of the hosts that we have in the second rack"},
+		{"an attribution in three lines", answers, report, "do it\n\nOn Wed, Nov 25, 2026 at\n10:00 Bot <bot@agents.example>\nwrote:\n" + quoteLines("> ", report), "do it"},
+		{"text of others within our quotation", answers, report, "ok\n" + quoteLines("> ", "The build is green since 14:02, and 3 of 212 tests were skipped.") + "> but Ann says it is red\n", "ok\n> but Ann says it is red"},
 		{"a dashed attribution", answers, report, "ok\n\n---- On Wed, 25 Nov 2026 10:00:00 +0100 Bot Goulard <bot@agents.example> wrote ---\n\n" + report, "ok"},
 		{"an unknown mail of ours", answers, "", "ok\n\nOn Wed, Nov 25, 2026 at 10:00 Bot <bot@agents.example> wrote:\n\n> some\n> text\n", "ok"},
 		{"an unknown mail of ours and others", answers, "", "ok\n\n> some\n> text\n", ""},
@@ -267,14 +267,14 @@ func TestQuotedOrdersAreIgnored(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d answers above the words of others", tried)
+	t.Logf("%d answers", tried)
 }
 
 // repliesTo returns answers above a mail of ours, in the forms of five programs.
 func (l language) repliesTo(ours string) map[string]string {
 	return map[string]string{
-		"Gmail":              l.answer + "\n\n" + folded(l.attribution, 76) + "\n\n" + quotedWith("> ", folded(ours, 70)),
-		"Apple Mail":         l.answer + "\n\n" + quotedWith("> ", l.attribution+"\n\n"+ours),
+		"Gmail":              l.answer + "\n\n" + foldLines(l.attribution, 76) + "\n\n" + quoteLines("> ", foldLines(ours, 70)),
+		"Apple Mail":         l.answer + "\n\n" + quoteLines("> ", l.attribution+"\n\n"+ours),
 		"Outlook":            l.answer + "\n\n" + l.block(false) + "\n" + ours,
 		"Outlook on a phone": l.answer + "\n\n________________________________\n" + l.block(false) + "\n" + ours,
 		"QQ":                 l.answer + "\n\n\n------------------ Original ------------------\n" + l.block(false) + "\n\n" + ours,
@@ -299,8 +299,7 @@ func TestHistoryOfManyLines(t *testing.T) {
 	}
 }
 
-// FuzzHistory checks that lines are left out but never changed, and that all lines stay without an
-// introduction or a mail of ours.
+// FuzzHistory checks that lines are removed but never changed.
 func FuzzHistory(f *testing.F) {
 	for _, l := range languages[:4] {
 		for _, mail := range l.replies("<p>x</p>") {

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/mail/message"
 )
 
-const answered = "# Report\n\nAll is **well**.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n\n```\nFrom: x\nSent: y\n```\n"
+const ourReport = "# Report\n\nAll is **well**.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n> quoted\n\n```\nFrom: x\nSent: y\n```\n"
 
 // htmlReply returns an HTML mail that answers ours.
 func htmlReply(t *testing.T, body string) []byte {
@@ -27,11 +27,11 @@ func htmlReply(t *testing.T, body string) []byte {
 // TestRepliesToHTML checks that only the operator's text remains of an answer to our HTML, in the
 // quotation style of each program. The header has the id that the answer refers to.
 func TestRepliesToHTML(t *testing.T) {
-	page, ok := markdown.HTML(answered)
+	page, ok := markdown.HTML(ourReport)
 	if !ok {
 		t.Fatal("no HTML")
 	}
-	sent := message.Sent{Texts: []string{answered}, Names: []string{"artificer3120@example.org", "goulard3120"}}
+	sent := message.Sent{Texts: []string{ourReport}, Names: []string{"artificer3120@example.org", "goulard3120"}}
 	_, inner, _ := strings.Cut(page, "<body")
 	_, inner, _ = strings.Cut(inner, ">")
 	inner, _, _ = strings.Cut(inner, "</body>")

@@ -17,22 +17,22 @@ import (
 func TestHeaderLimits(t *testing.T) {
 	limittest.Run(t, []limittest.Limit{
 		{Const: "MaxHeader", Max: 262_144, Within: func(_ *testing.T, n int64) bool {
-			return Fields([]byte(filled("X: ", n, "y")))[0].Value == filled("", n-3, "y")
+			return Fields([]byte(fill("X: ", n, "y")))[0].Value == fill("", n-3, "y")
 		}},
 		{Const: "MaxHeader", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // a header that is truncated there is rejected
-			_, err := StrictFields([]byte(filled("X: ", n, "\n\n")))
+			_, err := StrictFields([]byte(fill("X: ", n, "\n\n")))
 			return err == nil
 		}},
 		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			return ParseHeader([]byte("Subject: "+filled("", n, "y"))).Subject == filled("", n, "y")
+			return ParseHeader([]byte("Subject: "+fill("", n, "y"))).Subject == fill("", n, "y")
 		}},
-		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return ReplySubject(filled("", n, "y")) == "Re: "+filled("", n, "y") }},
-		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return subject(filled("", n, "y"), false) == filled("", n, "y") }},
-		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return Forwarded(filled("", n, "(fwd)")) }},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return ReplySubject(fill("", n, "y")) == "Re: "+fill("", n, "y") }},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return subject(fill("", n, "y"), false) == fill("", n, "y") }},
+		{Const: "maxSubject", Max: 1000, Within: func(_ *testing.T, n int64) bool { return Forwarded(fill("", n, "(fwd)")) }},
 		{Const: "maxBase", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			return baseSubject(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
 		}},
-		{Const: "maxMark", Max: 40, Within: func(_ *testing.T, n int64) bool { return markOf(filled("re[", n, "x")) == noMark }},
+		{Const: "maxMark", Max: 40, Within: func(_ *testing.T, n int64) bool { return markOf(fill("re[", n, "x")) == noMark }},
 		{Const: "maxFroms", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			return len(ParseHeader([]byte(strings.Repeat("From: a@example.com\n", int(n)))).Froms) == int(n)
 		}},
@@ -42,11 +42,11 @@ func TestHeaderLimits(t *testing.T) {
 		valueLimit("List-Id", func(h Header) string { return strings.TrimPrefix(h.ListID, "list-id: ") }),
 		valueLimit("X-AgentStateLoop", func(h Header) string { return h.Agent }),
 		{Const: "maxReturnPath", Max: 200, Within: func(_ *testing.T, n int64) bool {
-			return ParseHeader([]byte("Return-Path: "+filled("", n, "y"))).ReturnPath == filled("", n, "y")
+			return ParseHeader([]byte("Return-Path: "+fill("", n, "y"))).ReturnPath == fill("", n, "y")
 		}},
-		{Const: "maxMessageID", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(ThreadIDs(filled("<", n, "@b>"))) == 1 }},
+		{Const: "maxMessageID", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(ThreadIDs(fill("<", n, "@b>"))) == 1 }},
 		{Const: "maxMessageID", Max: 500, Within: func(_ *testing.T, n int64) bool {
-			return IDs{Handle: "goulard3120", Address: "agent@example.com"}.HasForm(filled("<", n, ".goulard3120@example.com>"))
+			return IDs{Handle: "goulard3120", Address: "agent@example.com"}.HasForm(fill("<", n, ".goulard3120@example.com>"))
 		}},
 		{Const: "maxReferences", Max: 50, Within: func(_ *testing.T, n int64) bool {
 			return len(ParseHeader([]byte("References: "+strings.Repeat("<a@b>", int(n)))).References) == int(n)
@@ -57,49 +57,49 @@ func TestHeaderLimits(t *testing.T) {
 			return !ok
 		}},
 		{Const: "maxDecoded", Max: 4096, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasSuffix(decodeWords(filled("", n, " =?utf-8?q?y?=")), " y")
+			return strings.HasSuffix(decodeWords(fill("", n, " =?utf-8?q?y?=")), " y")
 		}},
 		{Const: "maxCharsets", Max: 60, Within: func(_ *testing.T, n int64) bool {
 			return decodeWords(strings.Repeat("=?koi8-r?q?=C1?= ", int(n))) == strings.Repeat("а", int(n))+" "
 		}},
-		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool { return IsASCII(NormalAddress(filled("é@", n+2, ".é"))[2:]) }}, // including the @
+		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool { return IsASCII(NormalAddress(fill("é@", n+2, ".é"))[2:]) }}, // including the @
 		{Const: "maxDomain", Max: 1024, Within: func(_ *testing.T, n int64) bool {
-			_, ok := ASCIIDomain(filled("a", n, ".b"))
+			_, ok := ASCIIDomain(fill("a", n, ".b"))
 			return ok
 		}},
 
-		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return len(senders(padded(n))) == 1 }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return len(senders(longAddress(n))) == 1 }},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
-			_, err := SoleSender([]Field{{"from", padded(n)}})
+			_, err := SoleSender([]Field{{"from", longAddress(n)}})
 			return err == nil
 		}},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
-			_, params := mediaType(filled("a/b; c=", n, "y"))
-			return params["c"] == filled("", n-7, "y")
+			_, params := mediaType(fill("a/b; c=", n, "y"))
+			return params["c"] == fill("", n-7, "y")
 		}},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
-			return parameters(filled("a; c=", n, "y"))["c"] == filled("", n-5, "y")
+			return parameters(fill("a; c=", n, "y"))["c"] == fill("", n-5, "y")
 		}},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { // of the subject of a mail that is a file
 			var c contentReader
-			c.attach(entity{mediaType: "message/rfc822", body: []byte("Subject: " + filled("", n, ".y"))})
+			c.attach(entity{mediaType: "message/rfc822", body: []byte("Subject: " + fill("", n, ".y"))})
 			return strings.HasSuffix(c.out.Attachments[0].Title, ".y")
 		}},
 	})
 }
 
-// filled returns a text of n bytes: begin, zeros and end.
-func filled(begin string, n int64, end string) string {
+// fill returns a text of n bytes: begin, zeros and end.
+func fill(begin string, n int64, end string) string {
 	return begin + strings.Repeat("0", int(n)-len(begin)-len(end)) + end
 }
 
-// padded returns an address of n bytes, including a comment.
-func padded(n int64) string { return filled("(", n, ") op@example.com") }
+// longAddress returns an address of n bytes, including a comment.
+func longAddress(n int64) string { return fill("(", n, ") op@example.com") }
 
-// valueLimit returns the limit of a field that is kept unchanged.
-func valueLimit(name string, kept func(Header) string) limittest.Limit {
+// valueLimit returns the limit of a field whose value is not changed.
+func valueLimit(name string, value func(Header) string) limittest.Limit {
 	return limittest.Limit{Const: "maxValue", Max: 100, Within: func(_ *testing.T, n int64) bool {
-		return kept(ParseHeader([]byte(name+": "+filled("", n, "y")))) == filled("", n, "y")
+		return value(ParseHeader([]byte(name+": "+fill("", n, "y")))) == fill("", n, "y")
 	}}
 }
 
@@ -111,12 +111,12 @@ func TestContentLimits(t *testing.T) {
 			return len(ReadContent(bytes.NewReader(large[:n]), Sent{}).Problems) == 0
 		}},
 		{Const: "maxText", Max: 4_194_304, Within: func(_ *testing.T, n int64) bool {
-			c := ContentOf([]byte(filled("\n", n+1, "y")), Sent{})
+			c := ContentOf([]byte(fill("\n", n+1, "y")), Sent{})
 			return len(c.Full) == int(n) && len(c.Problems) == 0
 		}},
 		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool {
 			var c contentReader
-			return len(c.text(entity{body: []byte(filled("", n, "y"))})) == int(n) && len(c.out.Problems) == 0
+			return len(c.text(entity{body: []byte(fill("", n, "y"))})) == int(n) && len(c.out.Problems) == 0
 		}},
 		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes in UTF-8
 			body := []byte("0" + strings.Repeat("\xe9", int(n)/2))[1-n%2:]
@@ -125,12 +125,14 @@ func TestContentLimits(t *testing.T) {
 		{Const: "most", Max: 8_388_608, Within: func(_ *testing.T, n int64) bool { // bytes of earlier texts, after which one more is read
 			return (&contentReader{length: int(n)}).text(entity{body: []byte("y")}) == "y"
 		}},
-		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return ContentOf([]byte(nested(n, "\ny")), Sent{}).Text == "y" }},
-		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return firstLeaf([]byte(nested(n, "\ny")), 0) == "text/plain" }},
+		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return ContentOf([]byte(nestParts(n, "\ny")), Sent{}).Text == "y" }},
+		{Const: "maxDepth", Max: 50, Within: func(_ *testing.T, n int64) bool { return firstLeaf([]byte(nestParts(n, "\ny")), 0) == "text/plain" }},
 		{Const: "maxParts", Max: 1000, Within: func(_ *testing.T, n int64) bool {
-			return len(ContentOf([]byte(parted(n-1, fileHead)), Sent{}).Attachments) == int(n)-1
+			return len(ContentOf([]byte(manyParts(n-1, fileHead)), Sent{}).Attachments) == int(n)-1
 		}},
-		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { return len(splitParts([]byte(parted(n, fileHead)), "b")) == int(n) }}, // one more than the limit, to notice the excess
+		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool {
+			return len(splitParts([]byte(manyParts(n, fileHead)), "b")) == int(n)
+		}}, // one more than the limit, to notice the excess
 		{Const: "maxParts", Max: 1001, Within: func(_ *testing.T, n int64) bool { // lines that may close a multipart
 			return !mayBeMultipart([]byte(lines(n, func(i int) string { return fmt.Sprintf("--%d--", i) })))
 		}},
@@ -141,7 +143,7 @@ func TestContentLimits(t *testing.T) {
 			}
 			return len(c.out.Problems) == int(n)
 		}},
-		{Const: "maxProblem", Max: 200, Within: func(_ *testing.T, n int64) bool { return problem("%s", filled("", n, "y")) == filled("", n, "y") }},
+		{Const: "maxProblem", Max: 200, Within: func(_ *testing.T, n int64) bool { return problem("%s", fill("", n, "y")) == fill("", n, "y") }},
 		{Const: "maxHints", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			return len(charsetsOf([]byte(strings.Repeat("Subject: =?koi8-r?q?y?=\n", int(n))))) == int(n)
 		}},
@@ -153,17 +155,17 @@ func TestContentLimits(t *testing.T) {
 			return len(c.charsets) == int(n)
 		}},
 		{Const: "maxLabel", Max: 39, Within: func(_ *testing.T, n int64) bool {
-			return len(charsetsOf([]byte("Subject: =?"+filled("", n, "y")+"?q?y?="))) == 1
+			return len(charsetsOf([]byte("Subject: =?"+fill("", n, "y")+"?q?y?="))) == 1
 		}},
 		{Const: "maxExtension", Max: 8, Within: func(_ *testing.T, n int64) bool {
-			return extension(entity{title: "a." + filled("", n, "y")}) == "."+filled("", n, "y")
+			return extension(entity{title: "a." + fill("", n, "y")}) == "."+fill("", n, "y")
 		}},
 		{Const: "maxKeptExtension", Max: 20, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasSuffix(shortTitle(filled("", 256, filled(".", n, "y"))), filled(".", n, "y"))
+			return strings.HasSuffix(shortTitle(fill("", 256, fill(".", n, "y"))), fill(".", n, "y"))
 		}},
-		{Const: "maxTitle", Max: 255, Within: func(_ *testing.T, n int64) bool { return shortTitle(filled("", n, "y")) == filled("", n, "y") }},
+		{Const: "maxTitle", Max: 255, Within: func(_ *testing.T, n int64) bool { return shortTitle(fill("", n, "y")) == fill("", n, "y") }},
 		{Const: "maxDecoded", Max: 2048, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasSuffix(decodeTitle(filled("", n, " =?utf-8?q?y?=")), " y")
+			return strings.HasSuffix(decodeTitle(fill("", n, " =?utf-8?q?y?=")), " y")
 		}}, // half of it
 		{Const: "maxTitleCharsets", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			words := lines(n, func(i int) string { return []string{"=?koi8-r?q?=C1?=", "=?koi8-r?b?wQ==?="}[i%2] })
@@ -174,7 +176,7 @@ func TestContentLimits(t *testing.T) {
 		}},
 
 		{Const: "minBroken", Max: 49, Within: func(_ *testing.T, n int64) bool {
-			return !likeQuotedPrintable([]byte(filled("", n, "=")+"\ny"), math.MaxInt)
+			return !likeQuotedPrintable([]byte(fill("", n, "=")+"\ny"), math.MaxInt)
 		}},
 		{Const: "minForeign", Max: 19, Within: func(_ *testing.T, n int64) bool { // too short to be base64 of a text in latin1
 			whole := []byte(base64.StdEncoding.EncodeToString([]byte(strings.Repeat("\xfc", int(n)/4*3))))
@@ -184,10 +186,10 @@ func TestContentLimits(t *testing.T) {
 			return unflow(strings.Repeat(">", int(n))+"y", false) == strings.Repeat(">", int(n))+" y"
 		}},
 		{Const: "maxQuotedLine", Max: 76, Within: func(_ *testing.T, n int64) bool {
-			ok, _ := wholeQuotedPrintable([]byte(filled("", n, "y") + "\n"))
+			ok, _ := wholeQuotedPrintable([]byte(fill("", n, "y") + "\n"))
 			return ok
 		}},
-		{Const: "maxBoundary", Max: 200, Within: func(_ *testing.T, n int64) bool { return boundaryText(filled("", n, "y")) }},
+		{Const: "maxBoundary", Max: 200, Within: func(_ *testing.T, n int64) bool { return boundaryText(fill("", n, "y")) }},
 		{Const: "maxBegin", Max: 100, Within: func(_ *testing.T, n int64) bool {
 			return beginsAsHTML([]byte(strings.Repeat(" ", int(n)-5) + "<html>"))
 		}},
@@ -198,27 +200,27 @@ func TestContentLimits(t *testing.T) {
 			return strings.HasSuffix(pageText(strings.Repeat("<blockquote>", int(n))+"a<br>b"), "\n"+strings.Repeat("> ", int(n))+"b")
 		}},
 		{Const: "maxLink", Max: 2000, Within: func(_ *testing.T, n int64) bool {
-			address := filled("https://a/", n, "y")
+			address := fill("https://a/", n, "y")
 			return pageText("<a href="+address+">b</a>") == "b <"+address+">"
 		}},
 		{Const: "maxAlt", Max: 200, Within: func(_ *testing.T, n int64) bool {
-			return pageText("<img alt="+filled("", n, "y")+">") == "["+filled("", n, "y")+"]"
+			return pageText("<img alt="+fill("", n, "y")+">") == "["+fill("", n, "y")+"]"
 		}},
 	})
 }
 
 const fileHead = "Content-Type: application/zip\n"
 
-// nested returns a mail of n nested multiparts, with part in the innermost.
-func nested(n int64, part string) string {
+// nestParts returns a mail of n nested multiparts, with part in the innermost.
+func nestParts(n int64, part string) string {
 	for i := range n {
 		part = fmt.Sprintf("Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n%s\n--b%d--\n", i, i, part, i)
 	}
 	return part
 }
 
-// parted returns a mail of n empty parts.
-func parted(n int64, head string) string {
+// manyParts returns a mail of n empty parts.
+func manyParts(n int64, head string) string {
 	return "Content-Type: multipart/mixed; boundary=b\n\n" + strings.Repeat("--b\n"+head+"\n", int(n)) + "--b--\n"
 }
 
@@ -230,7 +232,7 @@ func lines(n int64, line func(i int) string) string {
 	return strings.Join(all, "\n")
 }
 
-// TestHistoryLimits checks the limits of the text that is left out of an answer.
+// TestHistoryLimits checks the limits of the text that is removed from an answer.
 func TestHistoryLimits(t *testing.T) {
 	same := func(line string) func(int) string { return func(int) string { return line } }
 	counted := func(from, n int64) string { // n different words
@@ -243,7 +245,7 @@ func TestHistoryLimits(t *testing.T) {
 	const wrote = "bot@x wrote:\n"
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxSignature", Max: 8, Within: func(_ *testing.T, n int64) bool { return onlyHello("--\n"+lines(n, same("Ann")), "") }},
-		{Const: "maxDeviceLine", Max: 100, Within: func(_ *testing.T, n int64) bool { return onlyHello(filled("Sent from my ", n, "y"), "") }},
+		{Const: "maxDeviceLine", Max: 100, Within: func(_ *testing.T, n int64) bool { return onlyHello(fill("Sent from my ", n, "y"), "") }},
 		{Const: "maxDeviceWords", Max: 8, Within: func(_ *testing.T, n int64) bool {
 			return onlyHello(strings.Repeat("a ", int(n)-1)+"iPhone", "")
 		}},
@@ -270,7 +272,7 @@ func TestHistoryLimits(t *testing.T) {
 			return !onlyHello("From: bot@x\n"+lines(n-1, same("To: op"))+"\n\na b c", "a b c")
 		}},
 		{Const: "maxIntro", Max: 600, Within: func(_ *testing.T, n int64) bool {
-			return onlyHello(filled("", n, " bot@x wrote:")+"\n> a b c", "a b c")
+			return onlyHello(fill("", n, " bot@x wrote:")+"\n> a b c", "a b c")
 		}},
 		{Const: "maxFieldName", Max: 30, Within: func(_ *testing.T, n int64) bool { return hasLabel(strings.Repeat("y", int(n)) + ": x") }},
 		{Const: "maxFirstLines", Max: 3, Within: func(_ *testing.T, n int64) bool {
@@ -285,7 +287,7 @@ func TestHistoryLimits(t *testing.T) {
 			text, _ := ownText("HALT"+strings.Repeat("\n", int(n))+wrote+"a b c", mailKind{answers: true}, Sent{Names: []string{"bot@x"}})
 			return Control(text) == "HALT"
 		}},
-		{Const: "maxTag", Max: 100, Within: func(_ *testing.T, n int64) bool { return isTag(filled("[", n, "]")) }},
+		{Const: "maxTag", Max: 100, Within: func(_ *testing.T, n int64) bool { return isTag(fill("[", n, "]")) }},
 		{Const: "maxBannerLabel", Max: 30, Within: func(_ *testing.T, n int64) bool { return isBanner(strings.Repeat("Y", int(n)-1) + ": a b c d e") }},
 		{Const: "minBannerWords", Max: 4, Within: func(_ *testing.T, n int64) bool {
 			return !isBanner(strings.TrimSpace("X: " + strings.Repeat("a ", int(n)-1)))
@@ -319,9 +321,9 @@ func TestReportLimits(t *testing.T) {
 	const returned = "Content-Type: message/rfc822\n\nMessage-ID: <a@b>\n"
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxReportParts", Max: 50, Within: func(_ *testing.T, n int64) bool { // including the mail itself
-			return len(ReadReport([]byte(strings.Replace(parted(n-1, fileHead), fileHead+"\n--b--", returned, 1))).IDs) == 1
+			return len(ReadReport([]byte(strings.Replace(manyParts(n-1, fileHead), fileHead+"\n--b--", returned, 1))).IDs) == 1
 		}},
-		{Const: "maxReportDepth", Max: 8, Within: func(_ *testing.T, n int64) bool { return len(ReadReport([]byte(nested(n, returned))).IDs) == 1 }},
+		{Const: "maxReportDepth", Max: 8, Within: func(_ *testing.T, n int64) bool { return len(ReadReport([]byte(nestParts(n, returned))).IDs) == 1 }},
 		{Const: "maxReportIDs", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			return len(ReadReport([]byte("Content-Type: message/rfc822\n\n"+strings.Repeat("Message-ID: <a@b>\n", int(n)))).IDs) == int(n)
 		}},
@@ -335,22 +337,22 @@ func TestReportLimits(t *testing.T) {
 		}},
 		{Const: "maxReportText", Max: 262_143, Within: func(_ *testing.T, n int64) bool { // after which another text is read
 			var r reportReader
-			r.text.WriteString(filled("", n, "y"))
+			r.text.WriteString(fill("", n, "y"))
 			r.part([]byte("\ny"), 1)
 			return r.text.Len() > int(n)
 		}},
-		{Const: "maxSearched", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return reasonIn(filled("", n, "\n550")) != "" }},
+		{Const: "maxSearched", Max: 16_384, Within: func(_ *testing.T, n int64) bool { return reasonIn(fill("", n, "\n550")) != "" }},
 		{Const: "maxSearched", Max: 16_384, Within: func(_ *testing.T, n int64) bool {
-			return ReadReport([]byte("\n" + filled("", n, " user unknown"))).Failed
+			return ReadReport([]byte("\n" + fill("", n, " user unknown"))).Failed
 		}},
-		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return fromDaemon([]Field{{"from", filled("", n, "mailer-daemon")}}) }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return fromDaemon([]Field{{"from", fill("", n, "mailer-daemon")}}) }},
 		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool {
 			var r reportReader
-			r.returned([]Field{{"to", padded(n)}})
+			r.returned([]Field{{"to", longAddress(n)}})
 			return slices.Equal(r.returnedTo, []string{"op@example.com"})
 		}},
-		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Original-Recipient: rfc822; " + padded(n)) }},
-		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Final-Recipient: rfc822; " + padded(n)) }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Original-Recipient: rfc822; " + longAddress(n)) }},
+		{Const: "maxParsed", Max: 8192, Within: func(_ *testing.T, n int64) bool { return recipientOf("Final-Recipient: rfc822; " + longAddress(n)) }},
 	})
 }
 
@@ -372,18 +374,18 @@ func TestRenderLimits(t *testing.T) {
 		{Const: "minSecret", Max: 15, Within: func(_ *testing.T, n int64) bool { // too short
 			return !valid(func(d *Draft) { d.IDKey.Secret = make([]byte, n) })
 		}},
-		{Const: "maxPlainID", Max: 200, Within: func(_ *testing.T, n int64) bool { return valid(func(d *Draft) { d.ID = filled("", n, "y") }) }},
-		{Const: "maxAddress", Max: 320, Within: func(_ *testing.T, n int64) bool { return valid(func(d *Draft) { d.To = filled("", n, "@b") }) }},
+		{Const: "maxPlainID", Max: 200, Within: func(_ *testing.T, n int64) bool { return valid(func(d *Draft) { d.ID = fill("", n, "y") }) }},
+		{Const: "maxAddress", Max: 320, Within: func(_ *testing.T, n int64) bool { return valid(func(d *Draft) { d.To = fill("", n, "@b") }) }},
 		{Const: "maxOwnReferences", Max: 20, Within: func(_ *testing.T, n int64) bool {
 			ids := strings.Split(lines(n, func(i int) string { return fmt.Sprintf("<%d@b>", i) }), "\n")
 			return slices.Equal(references(Draft{References: ids[1:], InReplyTo: ids[0]}), append(ids[1:], ids[0]))
 		}},
 		{Const: "maxFolded", Max: 76, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(subject(strings.TrimPrefix(filled("Subject: a ", n, "y"), "Subject: "), false), "\n")
+			return !strings.Contains(subject(strings.TrimPrefix(fill("Subject: a ", n, "y"), "Subject: "), false), "\n")
 		}},
 		{Const: "maxLine", Max: 78, Within: func(_ *testing.T, n int64) bool {
 			var b bytes.Buffer
-			textPart(&b, "text/plain", filled("", n, "y"))
+			textPart(&b, "text/plain", fill("", n, "y"))
 			return strings.Contains(b.String(), "7bit")
 		}},
 		{Const: "lineBytes", Max: 57, Within: func(_ *testing.T, n int64) bool {
@@ -391,24 +393,24 @@ func TestRenderLimits(t *testing.T) {
 			base64Lines(&b, make([]byte, n))
 			return strings.Count(b.String(), "\n") == 1
 		}},
-		{Const: "maxMediaType", Max: 100, Within: func(_ *testing.T, n int64) bool { return partType(filled("a/", n, "y"), false) == filled("a/", n, "y") }},
-		{Const: "maxFileName", Max: 240, Within: func(_ *testing.T, n int64) bool { return FileName(filled("", n, "y"), 1) == filled("", n, "y") }},
+		{Const: "maxMediaType", Max: 100, Within: func(_ *testing.T, n int64) bool { return partType(fill("a/", n, "y"), false) == fill("a/", n, "y") }},
+		{Const: "maxFileName", Max: 240, Within: func(_ *testing.T, n int64) bool { return FileName(fill("", n, "y"), 1) == fill("", n, "y") }},
 		{Const: "maxKeptExtension", Max: 20, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasSuffix(shortName(filled("", 241, filled(".", n, "y")), 240, ""), filled(".", n, "y"))
+			return strings.HasSuffix(shortName(fill("", 241, fill(".", n, "y")), 240, ""), fill(".", n, "y"))
 		}},
 		{Const: "maxWords", Max: 135, Within: func(_ *testing.T, n int64) bool {
-			ofType, _ := nameParameters(filled("é", n, "y"))
-			return titleOf(nil, []byte(strings.ReplaceAll(ofType, "\r\n", "")), nil) == filled("é", n, "y")
+			ofType, _ := nameParameters(fill("é", n, "y"))
+			return titleOf(nil, []byte(strings.ReplaceAll(ofType, "\r\n", "")), nil) == fill("é", n, "y")
 		}},
-		{Const: "wordBytes", Max: 45, Within: func(_ *testing.T, n int64) bool { return len(encodedWords(filled("", n, "y"))) == 1 }},
+		{Const: "wordBytes", Max: 45, Within: func(_ *testing.T, n int64) bool { return len(encodedWords(fill("", n, "y"))) == 1 }},
 		{Const: "maxParameter", Max: 60, Within: func(_ *testing.T, n int64) bool {
-			return strings.HasPrefix(fileNameParameter(filled("", n, "y")), ";\r\n filename=\"")
+			return strings.HasPrefix(fileNameParameter(fill("", n, "y")), ";\r\n filename=\"")
 		}},
 		{Const: "maxParameter", Max: 60, Within: func(_ *testing.T, n int64) bool { // in UTF-8
-			return strings.HasPrefix(fileNameParameter("é"+filled("", n-int64(len("UTF-8''%C3%A9")), "y")), ";\r\n filename*=")
+			return strings.HasPrefix(fileNameParameter("é"+fill("", n-int64(len("UTF-8''%C3%A9")), "y")), ";\r\n filename*=")
 		}},
 		{Const: "maxContinued", Max: 391, Within: func(_ *testing.T, n int64) bool { // the maximum length that fits in lines of maxParameter
-			return strings.Contains(fileNameParameter(filled("", n, "y")), " filename*0=\""+filled("", 60, "0")+"\"")
+			return strings.Contains(fileNameParameter(fill("", n, "y")), " filename*0=\""+fill("", 60, "0")+"\"")
 		}},
 	})
 }

@@ -36,7 +36,7 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
-// A part has the type of its file. A text has a charset only if its charset is known.
+// TestPartType checks that a part has the type of its file, and a charset only for text in UTF-8.
 func TestPartType(t *testing.T) {
 	for _, test := range []struct{ kind, data, want string }{
 		{"text/csv", "a;ü\n", "text/csv; charset=utf-8"},
@@ -61,7 +61,7 @@ func TestPartType(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", test.kind, got, err, test.want)
 		}
 		if c := message.ReadContent(strings.NewReader(raw), message.Sent{}); len(c.Attachments) != 1 || !bytes.Equal(c.Attachments[0].Data, []byte(test.data)) {
-			t.Errorf("%q: the bytes are not what they were", test.kind)
+			t.Errorf("%q: the bytes have changed", test.kind)
 		}
 	}
 }

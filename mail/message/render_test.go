@@ -232,7 +232,8 @@ func alternatives(t *testing.T, kind string, body io.Reader) (kinds, texts []str
 	}
 }
 
-// An answer in Markdown has the same text part as without HTML, followed by the HTML.
+// TestRenderMarkdown checks that an answer in Markdown has the same text part as without HTML,
+// followed by the HTML.
 func TestRenderMarkdown(t *testing.T) {
 	for name, edit := range map[string]func(*message.Draft){
 		"short":    func(*message.Draft) {},
@@ -243,7 +244,7 @@ func TestRenderMarkdown(t *testing.T) {
 		d := draft()
 		d.Text = "All is **well**.\n\n- a line that is longer than the seventy-eight characters that may stand on one line of a mail\n"
 		edit(&d)
-		plainly := render(t, d)
+		plainMail := render(t, d)
 		d.Markdown = true
 		raw := render(t, d)
 		if !bytes.Equal(raw, render(t, d)) {
@@ -262,13 +263,13 @@ func TestRenderMarkdown(t *testing.T) {
 			t.Errorf("%s: HTML %q", name, texts[1])
 		}
 		// Except for Content-Type, the header is the same as without HTML.
-		before, _ := netmail.ReadMessage(bytes.NewReader(plainly))
+		before, _ := netmail.ReadMessage(bytes.NewReader(plainMail))
 		for _, field := range []string{"From", "To", "Subject", "Date", "Message-Id", "In-Reply-To", "References", "Auto-Submitted", "X-Agentstateloop"} {
 			if m.Header.Get(field) != before.Header.Get(field) || m.Header.Get(field) == "" {
 				t.Errorf("%s: %s is %q, and %q without HTML", name, field, m.Header.Get(field), before.Header.Get(field))
 			}
 		}
-		with, without := message.ReadContent(bytes.NewReader(raw), message.Sent{}), message.ReadContent(bytes.NewReader(plainly), message.Sent{})
+		with, without := message.ReadContent(bytes.NewReader(raw), message.Sent{}), message.ReadContent(bytes.NewReader(plainMail), message.Sent{})
 		if with.Full != without.Full || with.Full != strings.TrimSpace(d.Text) || len(with.Problems) != 0 || len(with.Attachments) != len(d.Attachments) {
 			t.Errorf("%s: text %q, problems %q, %d attachments", name, with.Full, with.Problems, len(with.Attachments))
 		}
@@ -280,7 +281,8 @@ func TestRenderMarkdown(t *testing.T) {
 	}
 }
 
-// A text without formatting has no HTML part. Neither has a text that is not declared as Markdown.
+// TestRenderPlain checks that a text without formatting has no HTML part, and that a text has none
+// if it is not declared as Markdown.
 func TestRenderPlain(t *testing.T) {
 	d := draft()
 	d.Markdown = true
@@ -289,7 +291,7 @@ func TestRenderPlain(t *testing.T) {
 	}
 	d.Text, d.Markdown = "**bold**", false
 	if raw := render(t, d); bytes.Contains(raw, []byte("text/html")) {
-		t.Errorf("HTML that was not asked for: %s", raw)
+		t.Errorf("HTML of a text that is not Markdown: %s", raw)
 	}
 }
 
@@ -337,8 +339,8 @@ func TestWholeEqualsInlineMail(t *testing.T) {
 	}
 }
 
-// Whole returns an error before it reads anything if there are more or fewer files than
-// placeholders.
+// TestWholeCountsFiles checks that Whole returns an error before it reads a file if there are more or
+// fewer files than placeholders.
 func TestWholeCountsFiles(t *testing.T) {
 	d := draft()
 	d.Attachments = []message.Attachment{{Name: "a", Apart: 1}, {Name: "b", Apart: 2}}
@@ -354,7 +356,7 @@ func TestWholeCountsFiles(t *testing.T) {
 	}
 	other := bytes.Replace(raw, []byte("=_apart 2"), []byte("=_apart 3"), 1)
 	if _, err := message.Whole(other, []io.Reader{strings.NewReader(""), strings.NewReader("")}); err == nil {
-		t.Error("a place that is not the mail's was filled")
+		t.Error("a wrong placeholder was filled")
 	}
 	broken, err := message.Whole(raw, []io.Reader{strings.NewReader("x"), iotest.ErrReader(io.ErrClosedPipe)})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"agentstateloop/mail/message"
 )
 
-// These are changes that real programs make to the subject of an answer.
+// TestSubjectsOfThread checks the changes that real programs make to the subject of an answer.
 func TestSubjectsOfThread(t *testing.T) {
 	for subject, answers := range map[string][]string{
 		"status of the build": {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestTitles has one name for each way in which programs encode it.
-func TestTitles(t *testing.T) {
+// TestAttachmentTitles reads one name for each encoding that programs use.
+func TestAttachmentTitles(t *testing.T) {
 	for _, tt := range []struct{ disposition, contentType, want string }{
 		{`attachment; filename=old.csv`, ``, "old.csv"},
 		{`attachment; filename="old.csv"`, `text/csv; name="other.csv"`, "old.csv"},
@@ -99,8 +99,8 @@ func TestRawTitles(t *testing.T) {
 	}
 }
 
-// A long name keeps its extension.
-func TestLongTitles(t *testing.T) {
+// TestLongTitlesKeepExtension checks that a truncated name keeps its extension.
+func TestLongTitlesKeepExtension(t *testing.T) {
 	for name, ext := range map[string]string{strings.Repeat("x", 400) + ".pdf": "….pdf", strings.Repeat("報", 100) + ".pdf": "….pdf", strings.Repeat("x", 300) + "." + strings.Repeat("y", 30): "…"} {
 		title := readEntity([]byte("Content-Disposition: attachment; filename=\"" + name + "\"\n\nx\n")).title
 		if len(title) > maxTitle || len(title) < maxTitle-5 || !strings.HasSuffix(title, ext) || !utf8.ValidString(title) {
@@ -109,7 +109,8 @@ func TestLongTitles(t *testing.T) {
 	}
 }
 
-// A text part with a name is a file. It is also read as text if the mail has no other text.
+// TestNamedTextParts checks that a text part with a name is a file, and also the text if the mail has
+// no other.
 func TestNamedTextParts(t *testing.T) {
 	const mixed = "Content-Type: multipart/mixed; boundary=b\n\n"
 	const notes = "--b\nContent-Type: text/plain; name=notes.txt\nContent-Disposition: inline\n\nlow water at six\n"

@@ -22,7 +22,7 @@ func ownID(effect, subject string) string {
 	return ids(filter.Handle, filter.Own).Make(effect, subject)
 }
 
-func TestToken(t *testing.T) {
+func TestNewTokenIsParsed(t *testing.T) {
 	aToken := trust.NewToken()
 	if other := trust.NewToken(); other == aToken {
 		t.Fatal("two tokens are the same")
@@ -72,7 +72,7 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// An answer shows the token in several places.
+// TestAnswerTokens checks the places where an answer can have the token.
 func TestAnswerTokens(t *testing.T) {
 	ids := ids("goulard3120", "agent@example.org")
 	id := ids.Make(trust.ChallengeID(aToken), "did you write this?")
@@ -82,21 +82,21 @@ func TestAnswerTokens(t *testing.T) {
 		text   string
 		want   []string
 	}{
-		"In-Reply-To":                   {message.Header{InReplyTo: id}, "", []string{aToken}},
-		"References":                    {message.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
-		"from before MACs":              {message.Header{InReplyTo: "<challenge." + aToken + ".goulard3120@example.org>"}, "", []string{aToken}},
-		"in capitals":                   {message.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
-		"quoted in the text":            {message.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
-		"both, once":                    {message.Header{InReplyTo: id}, aToken, []string{aToken}},
-		"two":                           {message.Header{InReplyTo: id}, other, []string{aToken, other}},
-		"another agent's challenge":     {message.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
-		"another address's challenge":   {message.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
-		"another mail of ours":          {message.Header{InReplyTo: ids.Make("reply.t1", "hm")}, "", nil},
-		"a word that is longer":         {message.Header{}, aToken + "x", nil},
-		"a word within another":         {message.Header{}, "x" + aToken, nil},
-		"an address that begins so":     {message.Header{}, aToken + "@example.com", []string{aToken}},
-		"nothing":                       {message.Header{}, "hello", nil},
-		"wrapped, as nobody wraps them": {message.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
+		"In-Reply-To":                 {message.Header{InReplyTo: id}, "", []string{aToken}},
+		"References":                  {message.Header{References: []string{"<a@b>", id}}, "", []string{aToken}},
+		"from before MACs":            {message.Header{InReplyTo: "<challenge." + aToken + ".goulard3120@example.org>"}, "", []string{aToken}},
+		"in capitals":                 {message.Header{InReplyTo: strings.ToUpper(id)}, "", []string{aToken}},
+		"quoted in the text":          {message.Header{}, "no\n> YES " + aToken + "\n", []string{aToken}},
+		"both, once":                  {message.Header{InReplyTo: id}, aToken, []string{aToken}},
+		"two":                         {message.Header{InReplyTo: id}, other, []string{aToken, other}},
+		"another agent's challenge":   {message.Header{InReplyTo: strings.Replace(id, "goulard", "dorlange", 1)}, "", nil},
+		"another address's challenge": {message.Header{InReplyTo: strings.Replace(id, "example.org", "example.net", 1)}, "", nil},
+		"another mail of ours":        {message.Header{InReplyTo: ids.Make("reply.t1", "hm")}, "", nil},
+		"a word that is longer":       {message.Header{}, aToken + "x", nil},
+		"a word within another":       {message.Header{}, "x" + aToken, nil},
+		"an address that begins so":   {message.Header{}, aToken + "@example.com", []string{aToken}},
+		"nothing":                     {message.Header{}, "hello", nil},
+		"wrapped":                     {message.Header{}, aToken[:13] + "\n" + aToken[13:], nil},
 	} {
 		if got := trust.Tokens(c.header, "goulard3120", "agent@example.org", c.text); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

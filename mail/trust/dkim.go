@@ -86,6 +86,7 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 		return nil, "", err
 	}
 	signatures := signatureFields(head.fields)
+	reason = "the signatures of its header are not in the mail" // unless one of them was verified
 	for _, p := range head.proofs {
 		if p.at >= len(found) {
 			continue

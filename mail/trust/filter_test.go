@@ -89,9 +89,9 @@ func TestFromOperator(t *testing.T) {
 	}
 }
 
-// TestAbsences checks that an absence note without any telling field is recognized by its subject,
-// and that the same subject on a new mail is an order.
-func TestAbsences(t *testing.T) {
+// TestAbsenceNotes checks that an absence note without a field of automatic mail is recognized by
+// its subject, and that the same subject on a new mail is an order.
+func TestAbsenceNotes(t *testing.T) {
 	for subject, want := range map[string]string{
 		"Automatic reply: @goulard3120: done":      GateAuto,
 		"Automatische Antwort: @goulard3120":       GateAuto,
@@ -109,8 +109,8 @@ func TestAbsences(t *testing.T) {
 	}
 }
 
-// TestMailOfSeveralAgents checks for which agent a mail of the operator is, where several
-// agents read one mailbox, and that fields added by somebody else change nothing.
+// TestMailOfSeveralAgents checks which of the agents that read one mailbox takes a mail of the
+// operator, and that fields that somebody else added do not change that.
 func TestMailOfSeveralAgents(t *testing.T) {
 	ids := func(handle, address, key string) message.IDs {
 		return message.IDs{Handle: handle, Address: address, IDKey: message.IDKey{Secret: []byte(key)}}
@@ -174,7 +174,7 @@ func TestMailOfSeveralAgents(t *testing.T) {
 	}
 }
 
-func TestGate(t *testing.T) {
+func TestGateVerdicts(t *testing.T) {
 	const from = "From: operator@example.com\n"
 	for _, tt := range []struct{ raw, gate, evidence string }{
 		{from, "", ""},

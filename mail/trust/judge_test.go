@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"bufio"
 	"strings"
 	"testing"
 
@@ -42,17 +43,31 @@ func TestAuthBlock(t *testing.T) {
 	}
 }
 
+// TestJudgeBodyWithoutSignatures checks that a mail without the signatures that its header was
+// judged by is rejected.
+func TestJudgeBodyWithoutSignatures(t *testing.T) {
+	f := Filter{Verify: VerifyDKIM, Resolver: "127.0.0.1:1"}
+	read := func() (*bufio.Reader, error) {
+		return bufio.NewReader(strings.NewReader("From: op@example.com\r\n\r\nhello\r\n")), nil
+	}
+	for _, head := range []HeaderVerdict{{}, {proofs: []proof{{at: 0}}}} {
+		if v, _, err := f.JudgeBody(t.Context(), head, read); err != nil || v.Gate != GateTrust || v.Reason == "" {
+			t.Errorf("%d proofs of the header: %+v, %v", len(head.proofs), v, err)
+		}
+	}
+}
+
 // TestServerProofs checks the precedence of the server's results: a submission by the operator,
 // then a signature, then SPF if the server names no signature.
 func TestServerProofs(t *testing.T) {
 	const from = "op@example.com"
-	signed, spf := "dkim=pass header.d=example.com header.s=key; ", "spf=pass smtp.mailfrom="+from
+	signed, spf := "dkim=pass header.d=example.com header.s=s1; ", "spf=pass smtp.mailfrom="+from
 	f := Filter{Handle: "agent", Own: "agent@example.org", AllowSPF: true}
-	fields := message.Fields([]byte(orderHeader(dkimField("example.com"), received)))
+	fields := message.Fields([]byte(orderHeader(dkimField("example.com"), arrivalTime)))
 	for name, tt := range map[string]struct {
 		results   string
 		submitted bool
-		all       bool // the mail counts as it is, and not what the signature covers
+		all       bool // the whole mail counts, not only its signed part
 	}{
 		"a submission":             {signed + spf, true, true},
 		"a signature before SPF":   {signed + spf, false, false},

@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"agentstateloop/internal/testkit/limittest"
+	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 )
 
-// received is the arrival time of the mails in these tests.
-var received = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+// arrivalTime is the arrival time of the mails in these tests.
+var arrivalTime = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 
 // dkimField returns a well-formed, invalid DKIM-Signature field of a domain.
 func dkimField(domain string) string {
-	return "DKIM-Signature: v=1; a=rsa-sha256; c=relaxed/relaxed; d=" + domain + "; s=key; h=from:to:date:subject; bh=" +
-		strings.Repeat("A", 43) + "=; b=" + strings.Repeat("A", 342) + "==\r\n"
+	return mailtest.Signature(domain, "from", "to", "date", "subject") + "\r\n"
 }
 
 // orderHeader returns the header of a mail from the operator.
@@ -27,11 +27,11 @@ func orderHeader(above string, at time.Time) string {
 func TestTrustLimits(t *testing.T) {
 	f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Own: "agent@example.org", Require: RequireDMARC, Verify: VerifyDKIM, Resolver: "127.0.0.1:1"}
 	signatures := func(n int64) []message.Field {
-		return message.Fields([]byte(orderHeader(strings.Repeat(dkimField("example.net"), int(n)-1)+dkimField("example.com"), received)))
+		return message.Fields([]byte(orderHeader(strings.Repeat(dkimField("example.net"), int(n)-1)+dkimField("example.com"), arrivalTime)))
 	}
 	size := limittest.Limit{Max: 1000, Within: func(_ *testing.T, n int64) bool {
 		f := Filter{Handle: "agent", Operators: []string{"op@example.com"}, Require: RequireFrom, MaxSize: 1000}
-		_, gate, _ := f.Gate(message.ParseHeader([]byte(orderHeader("", received))), n)
+		_, gate, _ := f.Gate(message.ParseHeader([]byte(orderHeader("", arrivalTime))), n)
 		return gate == ""
 	}}
 	limittest.Run(t, []limittest.Limit{
@@ -53,10 +53,10 @@ func TestTrustLimits(t *testing.T) {
 			return queries == n
 		}},
 		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool {
-			return replayable(message.Fields([]byte(orderHeader("", received))), received.Add(d)) == ""
+			return replayable(message.Fields([]byte(orderHeader("", arrivalTime))), arrivalTime.Add(d)) == ""
 		}),
 		limittest.Duration("maxTravel", 7*24*time.Hour, time.Second, func(_ *testing.T, d time.Duration) bool { // dated in the future
-			return replayable(message.Fields([]byte(orderHeader("", received))), received.Add(-d)) == ""
+			return replayable(message.Fields([]byte(orderHeader("", arrivalTime))), arrivalTime.Add(-d)) == ""
 		}),
 		size,
 	})

@@ -3,12 +3,9 @@ package natsmesh_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,8 +18,8 @@ import (
 	"agentstateloop/mesh"
 )
 
-// serverContents returns what the server holds, in words, so that two of them can be compared:
-// the numbers of all messages but those under a name, and how mailboxes are read.
+// serverContents describes the contents of the server, so that two of them can be compared: the
+// numbers of all messages except those of one handle, and the state of the mailboxes.
 func serverContents(t testing.TB, e *fleettest.Engine, but string) string {
 	t.Helper()
 	admin := e.Intrude("")
@@ -68,15 +65,22 @@ func serverContents(t testing.TB, e *fleettest.Engine, but string) string {
 	return all.String()
 }
 
-// startExchange starts a server in which alice has sent bob a message with a file, both are in
+// wantContents checks that the contents of the server are the same as before.
+func wantContents(t testing.TB, e *fleettest.Engine, before string) {
+	t.Helper()
+	if after := serverContents(t, e, "mallory"); after != before {
+		t.Errorf("the server has\n%s\nand before\n%s", after, before)
+	}
+}
+
+// startExchange starts a server in which alice has sent bob two messages with a file, both are in
 // the registry, and both have announced a turn. It returns the file.
 func startExchange(t testing.TB) (*fleettest.Engine, mesh.File) {
 	t.Helper()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
 	alice, bob := e.Client("alice"), e.Client("bob")
 	secret := []byte("secret")
-	sum := sha256.Sum256(secret)
-	f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: "secret.txt", Size: int64(len(secret))}
+	f := fileOf(secret)
 	if err := alice.PutBlob(t.Context(), "bob", f.SHA256, f.Size, bytes.NewReader(secret)); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +101,8 @@ func startExchange(t testing.TB) (*fleettest.Engine, mesh.File) {
 	return e, f
 }
 
-// wantExchange checks that bob gets what alice has sent, with its file, and nothing from others
-// that is proven.
+// wantExchange checks that bob gets the messages of alice with their file, and no proven message of
+// others.
 func wantExchange(t testing.TB, e *fleettest.Engine, f mesh.File) {
 	t.Helper()
 	bob := e.Client("bob")
@@ -108,22 +112,18 @@ func wantExchange(t testing.TB, e *fleettest.Engine, f mesh.File) {
 		if m.Proven && m.From == "alice" && m.Text == "honest" {
 			honest++
 		} else if m.Proven && m.From != "mallory" {
-			t.Errorf("this is proven: %+v", m)
+			t.Errorf("proven: %+v", m)
 		}
 	}
 	if honest != 2 || mailbox.Halted {
 		t.Errorf("bob got %d of 2 honest messages, halted: %v", honest, mailbox.Halted)
 	}
-	err := bob.GetBlob(t.Context(), "alice", f, func(r io.Reader) error {
-		_, err := io.Copy(io.Discard, r)
-		return err
-	})
-	if err != nil {
+	if _, err := fetch(t.Context(), bob, f); err != nil {
 		t.Errorf("the file: %v", err)
 	}
 }
 
-// forbiddenRequests are requests that nobody but the administrator, or bob, may make.
+// forbiddenRequests are requests that only the administrator or bob may make.
 func forbiddenRequests(f mesh.File) []*nats.Msg {
 	const api = "$JS.API."
 	var all []*nats.Msg
@@ -133,7 +133,7 @@ func forbiddenRequests(f mesh.File) []*nats.Msg {
 		}
 	}
 	chunk := "asl.blob.bob.alice." + f.SHA256 + ".0"
-	// To read what is others'.
+	// Reads.
 	add(`{"batch":10,"no_wait":true}`, api+"CONSUMER.MSG.NEXT.ASL_BOX.bob")
 	for _, stream := range []string{"ASL_BOX", "ASL_BLOB", "ASL_EVT", "KV_asl-who", "KV_asl-mesh"} {
 		add(`{"stream_name":"`+stream+`","config":{"ack_policy":"none","deliver_subject":"_INBOX_mallory.answer"}}`,
@@ -155,18 +155,18 @@ func forbiddenRequests(f mesh.File) []*nats.Msg {
 	add("", api+"CONSUMER.INFO.ASL_BOX.bob", api+"CONSUMER.DELETE.ASL_BOX.bob", api+"CONSUMER.PAUSE.ASL_BOX.bob", api+"CONSUMER.UNPIN.ASL_BOX.bob",
 		api+"CONSUMER.RESET.ASL_BOX.bob", api+"CONSUMER.LEADER.STEPDOWN.ASL_BOX.bob", api+"CONSUMER.DELETE.ASL_BOX.mallory",
 		api+"INFO", api+"STREAM.NAMES", api+"STREAM.LIST", api+"META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO")
-	// To take or remove it.
+	// Takes and removals.
 	for _, verdict := range []string{"+ACK", "+TERM", "-NAK", "+WPI", "+NXT", ""} {
 		add(verdict, "$JS.ACK.ASL_BOX.bob.1.1.1.1700000000000000000.0", "$JS.ACK.ASL_BOX.bob.1.2.2.1700000000000000000.0")
 	}
-	// To write as others.
+	// Writes as others.
 	add("{}", "asl.box.bob.alice", "asl.box.mallory.alice", chunk, "asl.blob.bob.alice."+f.SHA256+".1", "$KV.asl-who.alice", "$KV.asl-who.bob.alpha", "$KV.asl-mesh.other",
 		"evt.agent.alice.task", "_INBOX_bob.x", "_INBOX.x", "_R_.x", "$JS.FC.ASL_BOX.bob.x", "$JS.ACK.ASL_BLOB.mallory.1.1.1.1.0")
 	return all
 }
 
-// TestAgentsCannotTouchOthers checks that a key gives no way to read, take, remove or write what is
-// another agent's.
+// TestAgentsCannotTouchOthers checks that an agent cannot read, take, remove or write messages, files
+// and rows of another one.
 func TestAgentsCannotTouchOthers(t *testing.T) {
 	t.Parallel()
 	e, f := startExchange(t)
@@ -188,9 +188,7 @@ func TestAgentsCannotTouchOthers(t *testing.T) {
 		}
 		mallory.IsRefused(subject)
 	}
-	if after := serverContents(t, e, "mallory"); after != before {
-		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
-	}
+	wantContents(t, e, before)
 	wantExchange(t, e, f)
 	mallory.Settle()
 	if len(mallory.Answer) > 0 {
@@ -198,8 +196,8 @@ func TestAgentsCannotTouchOthers(t *testing.T) {
 	}
 }
 
-// TestReplySubjects checks what an agent can do by the reply subject of a request, where
-// the server writes with rights of its own: nothing that others notice.
+// TestReplySubjects checks that the reply subject of a request, to which the server writes with its
+// own rights, gives an agent no effect on others.
 func TestReplySubjects(t *testing.T) {
 	t.Parallel()
 	e, f := startExchange(t)
@@ -235,17 +233,15 @@ func TestReplySubjects(t *testing.T) {
 		}
 		mallory.Settle()
 	}
-	if after := serverContents(t, e, "mallory"); after != before {
-		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
-	}
+	wantContents(t, e, before)
 	wantExchange(t, e, f)
 	if len(mallory.Answer) > 0 {
 		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
 	}
 }
 
-// TestDangerousHeaders checks that no header makes the server remove, replace or
-// write what another one may.
+// TestDangerousHeaders checks that no header makes the server remove, replace or write messages of
+// others.
 func TestDangerousHeaders(t *testing.T) {
 	t.Parallel()
 	e, f := startExchange(t)
@@ -263,14 +259,12 @@ func TestDangerousHeaders(t *testing.T) {
 		}
 	}
 	mallory.Settle()
-	if after := serverContents(t, e, "mallory"); after != before {
-		t.Errorf("the server holds\n%s\nand before\n%s", after, before)
-	}
+	wantContents(t, e, before)
 	wantExchange(t, e, f)
 }
 
-// TestForgedHalt checks that everybody can halt the mesh, that only a key that we know
-// lets it go on, and that no value keeps an agent from its mailbox.
+// TestForgedHalt checks that everybody can halt the mesh, that only a known key can lift HALT, and
+// that no value keeps an agent from its mailbox.
 func TestForgedHalt(t *testing.T) {
 	t.Parallel()
 	e, f := startExchange(t)
@@ -284,7 +278,7 @@ func TestForgedHalt(t *testing.T) {
 	if err := alice.Halt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shows := func(what, want string) {
+	wantHalted := func(what, want string) {
 		t.Helper()
 		mailbox := take(t, bob)
 		got := fmt.Sprint(mailbox.Halted)
@@ -295,7 +289,7 @@ func TestForgedHalt(t *testing.T) {
 			t.Errorf("%s: halted: %s, want %s", what, got, want)
 		}
 	}
-	shows("HALT of alice", "true")
+	wantHalted("HALT of alice", "true")
 	sequence := func() uint64 {
 		n, err := strconv.ParseUint(stored().Header.Get("Nats-Sequence"), 10, 64)
 		if err != nil {
@@ -316,12 +310,12 @@ func TestForgedHalt(t *testing.T) {
 	} {
 		m.Subject = subject
 		mallory.Ask(m)
-		shows(what, "unproven")
+		wantHalted(what, "unproven")
 	}
 	for _, by := range []string{"mallory", "alice", "bob", "nobody"} {
 		body := value(by)
 		mallory.Ask(&nats.Msg{Subject: subject, Data: body, Header: nats.Header{"Asl-Sig": {e.Sign("mallory", "asl1 halt\n", body)}}})
-		shows("GO of "+by+", signed by mallory", "unproven")
+		wantHalted("GO of "+by+", signed by mallory", "unproven")
 	}
 	for _, m := range []*nats.Msg{
 		{Subject: "asl.box.mallory.mallory", Data: []byte("{}"), Reply: subject},
@@ -337,19 +331,19 @@ func TestForgedHalt(t *testing.T) {
 			}
 			return nil
 		})
-		shows("an answer of the server", "unproven")
+		wantHalted("an answer of the server", "unproven")
 	}
 	if err := alice.Go(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	shows("GO of alice", "false")
+	wantHalted("GO of alice", "false")
 	mallory.Ask(&nats.Msg{Subject: subject, Data: []byte(`{"halted":true}`)})
-	shows("HALT without a signature", "true")
+	wantHalted("HALT without a signature", "true")
 	if err := alice.Go(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	setAckWait(t, e, "bob", time.Millisecond) // it was shown above
-	e.Until("what was shown comes again", func(ctx context.Context) error {
+	e.Until("the shown messages come again", func(ctx context.Context) error {
 		mailbox, err := bob.Mailbox(ctx, 0)
 		if err == nil && len(mailbox.Messages) < 2 {
 			err = errors.New("it does not")

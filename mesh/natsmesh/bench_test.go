@@ -19,7 +19,7 @@ func BenchmarkWatch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			e := start(b, "alice", "bob")
 			alice, bob := e.Client("alice"), e.Client("bob")
-			if _, err := bob.Watch(b.Context(), 0); err != nil { // it listens from now on
+			if _, err := bob.Watch(b.Context(), 0); err != nil { // begins to listen
 				b.Fatal(err)
 			}
 			var times []time.Duration

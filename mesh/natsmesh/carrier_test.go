@@ -23,7 +23,7 @@ import (
 	"agentstateloop/state"
 )
 
-// carrier has the methods of cycle.Carrier that both meshes are held to.
+// carrier has the methods of cycle.Carrier that these tests call on both meshes.
 type carrier interface {
 	Take(context.Context) (mesh.Mailbox, error)
 	Mailbox(context.Context, time.Duration) (mesh.Mailbox, error)
@@ -41,12 +41,12 @@ type carrier interface {
 	Close()
 }
 
-// place is a mesh whose carriers a test tries: on the real server, or in memory.
-type place struct {
+// testMesh is a mesh on the real server or in memory.
+type testMesh struct {
 	waiter
-	Client     func(handle string) carrier // another process of an agent
-	comesAgain func(handle string)         // from now on what is not acknowledged comes again soon
-	put        func(memcarrier.Letter)     // what a forger writes
+	Client        func(handle string) carrier // another process of an agent
+	redeliverSoon func(handle string)         // makes messages come again soon if they are not acknowledged
+	put           func(memcarrier.Letter)     // writes as a forger
 }
 
 // waiter tries something until it succeeds.
@@ -54,16 +54,16 @@ type waiter interface {
 	Until(what string, try func(context.Context) error)
 }
 
-// conforms plays a test on the real server and in memory: what the simulator's mesh does is what
-// the server does.
-func conforms(t *testing.T, play func(t *testing.T, e *place)) {
+// onBothMeshes runs a test on the real server and in memory, because the simulator's mesh must do the
+// same as the server.
+func onBothMeshes(t *testing.T, play func(t *testing.T, e *testMesh)) {
 	t.Parallel()
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		e := fleettest.Start(t, "alice", "bob", "carol")
-		play(t, &place{
+		play(t, &testMesh{
 			waiter: e, Client: func(handle string) carrier { return e.Client(handle) },
-			comesAgain: func(handle string) { setAckWait(t, e, handle, 100*time.Millisecond) },
+			redeliverSoon: func(handle string) { setAckWait(t, e, handle, 100*time.Millisecond) },
 			put: func(l memcarrier.Letter) {
 				if _, err := e.Conn(l.From).Post(t.Context(), l.To, l.ID, l.At, l.Body, false); err != nil {
 					t.Fatal(err)
@@ -73,13 +73,13 @@ func conforms(t *testing.T, play func(t *testing.T, e *place)) {
 	})
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		now := &minutes{t: t, begin: time.Now()}
+		now := &steppingClock{t: t, begin: time.Now()}
 		m := memcarrier.New(now.read)
-		play(t, &place{
+		play(t, &testMesh{
 			waiter: now, Client: func(handle string) carrier {
 				return &memcarrier.Carrier{Mesh: m, Handle: handle, Host: "alpha"}
 			},
-			comesAgain: func(string) {},
+			redeliverSoon: func(string) {},
 			put: func(l memcarrier.Letter) {
 				if _, err := m.Put(l); err != nil {
 					t.Fatal(err)
@@ -89,16 +89,18 @@ func conforms(t *testing.T, play func(t *testing.T, e *place)) {
 	})
 }
 
-// minutes is the clock of a mesh in memory. A minute passes before each further try.
-type minutes struct {
+// steppingClock is the clock of a mesh in memory. A minute passes before each further try.
+type steppingClock struct {
 	t      *testing.T
 	begin  time.Time
 	passed atomic.Int64
 }
 
-func (m *minutes) read() time.Time { return m.begin.Add(time.Duration(m.passed.Load()) * time.Minute) }
+func (m *steppingClock) read() time.Time {
+	return m.begin.Add(time.Duration(m.passed.Load()) * time.Minute)
+}
 
-func (m *minutes) Until(what string, try func(context.Context) error) {
+func (m *steppingClock) Until(what string, try func(context.Context) error) {
 	m.t.Helper()
 	err := try(m.t.Context())
 	for range 5 {
@@ -131,8 +133,8 @@ func take(t testing.TB, c carrier) mesh.Mailbox {
 	return box
 }
 
-// takeMany takes until so many messages came: the engine hands out a message a moment after
-// it has confirmed to its sender that it is stored.
+// takeMany takes until n messages have come: the server delivers a message a moment after it has
+// confirmed it to its sender.
 func takeMany(t testing.TB, e waiter, c carrier, n int) mesh.Mailbox {
 	t.Helper()
 	var all mesh.Mailbox
@@ -160,8 +162,8 @@ func ack(t testing.TB, c carrier, box mesh.Mailbox) {
 	}
 }
 
-// waits returns how many messages wait for an agent. It closes the carrier.
-func waits(t testing.TB, c carrier) int {
+// waitingCount returns how many messages wait for an agent. It closes the carrier.
+func waitingCount(t testing.TB, c carrier) int {
 	t.Helper()
 	defer c.Close()
 	s, err := c.Status(t.Context())
@@ -171,28 +173,49 @@ func waits(t testing.TB, c carrier) int {
 	return s.Waiting
 }
 
-// empties waits until a mailbox is empty: nobody waits for an acknowledgement to arrive.
-func empties(t testing.TB, p *place, handle string) {
+// waitUntilEmpty waits until a mailbox is empty, because Ack does not wait for the server.
+func waitUntilEmpty(t testing.TB, p *testMesh, handle string) {
 	t.Helper()
 	p.Until("the mailbox is empty", func(context.Context) error {
-		if n := waits(t, p.Client(handle)); n > 0 {
+		if n := waitingCount(t, p.Client(handle)); n > 0 {
 			return fmt.Errorf("%d messages wait", n)
 		}
 		return nil
 	})
 }
 
-func texts(box mesh.Mailbox) (all []string) {
-	for _, m := range box.Messages {
-		all = append(all, m.Text)
-	}
-	return all
+// startWatch starts a watch of a minute and returns its mailbox.
+func startWatch(t testing.TB, c carrier) <-chan mesh.Mailbox {
+	heard := make(chan mesh.Mailbox, 1)
+	go func() {
+		box, err := c.Watch(t.Context(), time.Minute)
+		if err != nil {
+			t.Error(err)
+		}
+		heard <- box
+	}()
+	return heard
 }
 
-// TestMessages checks that what is sent comes as it was sent, oldest first, is shown to
-// people without being taken, and is gone once it is acknowledged.
-func TestMessages(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+// fileOf returns the description of a file with this content.
+func fileOf(content []byte) mesh.File {
+	sum := sha256.Sum256(content)
+	return mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: "file.txt", Size: int64(len(content))}
+}
+
+// fetch returns the content of a file of alice.
+func fetch(ctx context.Context, c carrier, f mesh.File) (content []byte, err error) {
+	err = c.GetBlob(ctx, "alice", f, func(r io.Reader) (err error) {
+		content, err = io.ReadAll(r)
+		return err
+	})
+	return content, err
+}
+
+// TestMessagesArriveInOrder checks that messages arrive unchanged, oldest first, that Mailbox shows
+// them without taking them, and that they are gone once they are acknowledged.
+func TestMessagesArriveInOrder(t *testing.T) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		alice, bob := e.Client("alice"), e.Client("bob")
 		sent := []mesh.Message{
 			{ID: "one", To: "bob", Text: "first", Correlation: "c1", Hops: []string{"carol"}},
@@ -205,16 +228,16 @@ func TestMessages(t *testing.T) {
 		for range 2 {
 			box, err := bob.Mailbox(t.Context(), 0)
 			if err != nil || len(box.Messages) != 3 {
-				t.Fatalf("people see %+v, %v", box, err)
+				t.Fatalf("shown: %+v, %v", box, err)
 			}
 		}
 		box := take(t, bob)
-		if got := strings.Join(texts(box), " "); got != "first second done" {
-			t.Fatalf("a poll takes %q", got)
+		if len(box.Messages) != len(sent) {
+			t.Fatalf("a poll takes %+v", box)
 		}
 		for n, m := range box.Messages {
 			want := sent[n]
-			if !m.Proven || m.From != "alice" || m.To != "bob" || m.ID != want.ID || m.Correlation != want.Correlation || m.Epoch != want.Epoch ||
+			if !m.Proven || m.From != "alice" || m.To != "bob" || m.ID != want.ID || m.Text != want.Text || m.Correlation != want.Correlation || m.Epoch != want.Epoch ||
 				len(m.Hops) != len(want.Hops) || len(m.ResultFields) != len(want.ResultFields) || len(m.Fields) != len(want.Fields) {
 				t.Errorf("%+v came as %+v", want, m)
 			}
@@ -223,17 +246,18 @@ func TestMessages(t *testing.T) {
 			}
 		}
 		if again := take(t, bob); !again.Empty() {
-			t.Errorf("what is not acknowledged came again at once: %+v", again)
+			t.Errorf("messages without an acknowledgement came again at once: %+v", again)
 		}
 		ack(t, bob, box)
 		if err := bob.Ack(t.Context(), "nobody sent this"); err != nil {
-			t.Errorf("Ack of what is gone: %v", err)
+			t.Errorf("Ack of an unknown id: %v", err)
 		}
-		empties(t, e, "bob")
+		waitUntilEmpty(t, e, "bob")
 	})
 }
 
-// setAckWait has the engine show what an agent has not acknowledged again that soon.
+// setAckWait sets the time after which the server delivers a message again to an agent that has not
+// acknowledged it.
 func setAckWait(t testing.TB, e *fleettest.Engine, handle string, wait time.Duration) {
 	t.Helper()
 	c := fleet.Mailbox(handle)
@@ -250,12 +274,11 @@ func setAckWait(t testing.TB, e *fleettest.Engine, handle string, wait time.Dura
 	}
 }
 
-// TestLostAcknowledgement checks that a message comes again until it is acknowledged,
-// with the same key, and to whichever process asks; and that a process can acknowledge
-// what another one was shown.
+// TestLostAcknowledgement checks that a message comes again until it is acknowledged, with the same
+// key and to any process of the agent, and that a process can acknowledge a message of another one.
 func TestLostAcknowledgement(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
-		e.comesAgain("bob")
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
+		e.redeliverSoon("bob")
 		id := send(t, e.Client("alice"), mesh.Message{To: "bob", Text: "hello"})
 		first := takeMany(t, e, e.Client("bob"), 1)
 		if len(first.Messages) != 1 {
@@ -265,7 +288,7 @@ func TestLostAcknowledgement(t *testing.T) {
 		var again mesh.Mailbox
 		e.Until("it comes again", func(ctx context.Context) (err error) {
 			if again, err = other.Take(ctx); err == nil && again.Empty() {
-				err = errors.New("nothing comes")
+				err = errors.New("the mailbox is empty")
 			}
 			return err
 		})
@@ -287,19 +310,19 @@ func TestLostAcknowledgement(t *testing.T) {
 	})
 }
 
-// TestRepeatedSend checks that the engine keeps one of two messages that are the same.
+// TestRepeatedSend checks that the server stores one of two equal messages.
 func TestRepeatedSend(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		m := mesh.Message{ID: "one", To: "bob", Text: "hello", SentAt: time.Now()}
 		for range 3 {
 			if id := send(t, e.Client("alice"), m); id != "one" {
 				t.Errorf("it was sent as %q", id)
 			}
 		}
-		if n := waits(t, e.Client("bob")); n != 1 {
+		if n := waitingCount(t, e.Client("bob")); n != 1 {
 			t.Errorf("%d messages wait", n)
 		}
-		m.SentAt = m.SentAt.Add(time.Second) // as by a program that keeps no time: the receiver knows it
+		m.SentAt = m.SentAt.Add(time.Second) // by another clock: the receiver knows the id
 		send(t, e.Client("alice"), m)
 		bob := e.Client("bob")
 		box := take(t, bob)
@@ -307,14 +330,14 @@ func TestRepeatedSend(t *testing.T) {
 			t.Errorf("two messages of one sender with one id came as %d", len(box.Messages))
 		}
 		ack(t, bob, box)
-		empties(t, e, "bob")
+		waitUntilEmpty(t, e, "bob")
 	})
 }
 
-// TestFullMailbox checks what a sender hears whose part of a mailbox is full, and that
-// other senders have room.
+// TestFullMailbox checks the error of a sender whose part of a mailbox is full, and that other
+// senders have room.
 func TestFullMailbox(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		alice, bob := e.Client("alice"), e.Client("bob")
 		for n := range 100 {
 			send(t, alice, mesh.Message{ID: fmt.Sprint(n), To: "bob", Text: "hello"})
@@ -339,9 +362,9 @@ func TestFullMailbox(t *testing.T) {
 	})
 }
 
-// TestSendErrors checks the refusals that need no engine.
+// TestSendErrors checks the refusals that need no server.
 func TestSendErrors(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		alice := e.Client("alice")
 		for name, test := range map[string]struct {
 			m    mesh.Message
@@ -370,21 +393,21 @@ func TestSendErrors(t *testing.T) {
 				t.Errorf("a nudge: %v", err)
 			}
 		}
-		if n := waits(t, e.Client("bob")); n != 0 {
+		if n := waitingCount(t, e.Client("bob")); n != 0 {
 			t.Errorf("%d messages wait", n)
 		}
 		_, err := alice.Send(t.Context(), mesh.Message{To: "nobody", Text: "x"})
 		if err != nil {
-			t.Errorf("to a handle that has no mailbox yet: %v", err) // it finds it there when it is made
+			t.Errorf("to a handle without a mailbox: %v", err) // the message waits for the mailbox
 		}
 	})
 }
 
-// TestForeignMessages checks what an agent sees of two senders with one id, of a message that is
-// not its sender's, of a replay and of a payload that is not a message.
+// TestForeignMessages checks the messages of two senders with one id, a forged message, and a payload
+// that is not a message.
 func TestForeignMessages(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
-		e.comesAgain("bob")
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
+		e.redeliverSoon("bob")
 		alice, carol, bob, at := e.Client("alice"), e.Client("carol"), e.Client("bob"), time.Now()
 		send(t, alice, mesh.Message{ID: "twin", To: "bob", Text: "of alice"})
 		send(t, carol, mesh.Message{ID: "twin", To: "bob", Text: "of carol"})
@@ -403,12 +426,12 @@ func TestForeignMessages(t *testing.T) {
 		if err := bob.Ack(t.Context(), "twin"); err != nil { // by hand
 			t.Fatal(err)
 		}
-		empties(t, e, "bob")
+		waitUntilEmpty(t, e, "bob")
 		const forged = `{"id":"forged","from":"alice","to":"bob","message":"of carol, who says that it is of alice"}`
 		e.put(memcarrier.Letter{To: "bob", From: "carol", ID: "forged", At: at, Body: []byte(forged), Proven: true})
 		e.put(memcarrier.Letter{To: "bob", From: "carol", ID: "broken", At: at, Body: []byte("no JSON"), Proven: true})
 		e.put(memcarrier.Letter{To: "bob", From: "carol", ID: "own", At: at, Body: []byte(`{"id":"own","from":"carol","to":"bob","message":"hello"}`), Proven: true})
-		e.Until("all of it comes", func(ctx context.Context) (err error) {
+		e.Until("all come", func(ctx context.Context) (err error) {
 			if box, err = bob.Mailbox(ctx, 0); err == nil && len(box.Messages)+len(box.Undecoded) < 3 {
 				err = fmt.Errorf("%+v came", box)
 			}
@@ -420,19 +443,19 @@ func TestForeignMessages(t *testing.T) {
 			t.Errorf("a message in another's name is %+v", m)
 		}
 		if m := box.Messages[1]; !m.Proven || m.Key() != "mesh:carol:own" {
-			t.Errorf("a message as it should be is %+v", m)
+			t.Errorf("a good message is %+v", m)
 		}
 		if u := box.Undecoded[0]; u.ID != undecoded || u.From != "carol" || string(u.Raw) != "no JSON" || u.Reason == "" {
 			t.Errorf("a payload that is not a message is %+v", u)
 		}
 		ack(t, bob, box)
-		empties(t, e, "bob")
+		waitUntilEmpty(t, e, "bob")
 	})
 }
 
 // TestMeshStatus checks HALT, the registry and a listener.
 func TestMeshStatus(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		alice, bob := e.Client("alice"), e.Client("bob")
 		for set, halted := range map[string]bool{"HALT": true, "GO": false} {
 			do := alice.Go
@@ -459,17 +482,10 @@ func TestMeshStatus(t *testing.T) {
 			}
 			return nil
 		})
-		heard := make(chan mesh.Mailbox, 1)
 		if box, err := bob.Watch(t.Context(), 0); err != nil || !box.Empty() {
 			t.Fatalf("a listener that begins hears %+v, %v", box, err)
 		}
-		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
-			if err != nil {
-				t.Error(err)
-			}
-			heard <- box
-		}()
+		heard := startWatch(t, bob)
 		send(t, alice, mesh.Message{To: "bob", Text: "hello"})
 		if box := <-heard; len(box.Messages) != 1 || box.Messages[0].Kind != mesh.KindNudge || !box.Messages[0].Proven {
 			t.Errorf("a message wakes with %+v", box)
@@ -483,8 +499,8 @@ func TestMeshStatus(t *testing.T) {
 	})
 }
 
-// TestManyMessages checks that polls take a large mailbox in parts, in the order in which
-// it was filled, and that a thousand messages that are not acknowledged hold up no others.
+// TestManyMessages checks that polls take a large mailbox in parts and in order, and that a thousand
+// messages without an acknowledgement do not delay others.
 func TestManyMessages(t *testing.T) {
 	t.Parallel()
 	handles := []string{"bob"}
@@ -529,7 +545,7 @@ func TestManyMessages(t *testing.T) {
 
 // TestLargeMailbox checks that a poll takes no more bytes than a mailbox may have.
 func TestLargeMailbox(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		alice, bob := e.Client("alice"), e.Client("bob")
 		for n := range 80 {
 			send(t, alice, mesh.Message{ID: fmt.Sprint(n), To: "bob", Text: strings.Repeat("x", 60_000)})
@@ -542,8 +558,8 @@ func TestLargeMailbox(t *testing.T) {
 	})
 }
 
-// TestMailboxesOfACluster checks that a poll waits for the messages of a pull that a cluster ends
-// before they arrive, which it does with each that is full.
+// TestMailboxesOfACluster checks that a poll waits for the messages of a full pull, which a cluster
+// ends before they arrive.
 func TestMailboxesOfACluster(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"many": 1, "large": 60_000} {
@@ -567,74 +583,8 @@ func TestMailboxesOfACluster(t *testing.T) {
 	}
 }
 
-// TestPresence checks who is shown, and where.
-func TestPresence(t *testing.T) {
-	t.Parallel()
-	e := fleettest.Start(t, "alice", "bob", "carol")
-	alice, bob := e.Client("alice"), e.Client("bob")
-	bob.Host = "beta"
-	if err := alice.Register(t.Context(), mesh.Presence{Callsign: "@alice", Phase: state.ACTIVE, Tier: state.TierNormal}); err != nil {
-		t.Fatal(err)
-	}
-	take(t, bob)
-	second := e.Client("bob")
-	second.Host = "gamma"
-	take(t, second)
-	var online []mesh.Presence
-	e.Until("both are shown", func(ctx context.Context) (err error) {
-		if online, err = e.Client("carol").Online(ctx); err == nil && (len(online) != 2 || len(online[1].Hosts) != 2) {
-			err = fmt.Errorf("%+v", online)
-		}
-		return err
-	})
-	if p := online[0]; p.Handle != "alice" || p.Phase != state.ACTIVE || p.Host != "alpha" {
-		t.Errorf("alice is shown as %+v", p)
-	}
-	if p := online[1]; p.Handle != "bob" || p.Hosts[0].Host != "beta" || p.Hosts[1].Host != "gamma" || time.Since(p.SeenAt) > time.Minute {
-		t.Errorf("bob is shown as %+v", p)
-	}
-	s, err := alice.Status(t.Context())
-	if err != nil || s.Online != 2 || time.Since(s.Date) > time.Minute {
-		t.Errorf("the mesh is %+v, %v", s, err)
-	}
-}
-
-// TestHalt checks that HALT and GO of one agent reach all, those who poll and those who
-// listen.
-func TestHalt(t *testing.T) {
-	t.Parallel()
-	e := fleettest.Start(t, "alice", "bob")
-	alice, bob := e.Client("alice"), e.Client("bob")
-	if take(t, bob).Halted {
-		t.Fatal("a new mesh is halted")
-	}
-	for _, halted := range []bool{true, false} {
-		if _, err := bob.Watch(t.Context(), 0); err != nil { // it listens from now on
-			t.Fatal(err)
-		}
-		heard := make(chan bool, 1)
-		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
-			heard <- err == nil && box.Halted == halted
-		}()
-		set := alice.Halt
-		if !halted {
-			set = alice.Go
-		}
-		if err := set(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if !<-heard {
-			t.Errorf("a listener did not hear that halted became %v", halted)
-		}
-		if take(t, bob).Halted != halted {
-			t.Errorf("a poll did not hear that halted became %v", halted)
-		}
-	}
-}
-
-// TestWatch checks what wakes a listener, and that it takes nothing.
-func TestWatch(t *testing.T) {
+// TestWatchHearsRings checks that messages and nudges wake a listener, which takes none of them.
+func TestWatchHearsRings(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -648,14 +598,7 @@ func TestWatch(t *testing.T) {
 		},
 		"a nudge": func() error { return alice.Nudge(t.Context(), "bob", "", "wake up") },
 	} {
-		heard := make(chan mesh.Mailbox, 1)
-		go func() {
-			box, err := bob.Watch(t.Context(), time.Minute)
-			if err != nil {
-				t.Error(err)
-			}
-			heard <- box
-		}()
+		heard := startWatch(t, bob)
 		if err := ring(); err != nil {
 			t.Fatal(err)
 		}
@@ -663,18 +606,18 @@ func TestWatch(t *testing.T) {
 			t.Errorf("%s woke with %+v", name, box)
 		}
 	}
-	if n := waits(t, e.Client("bob")); n != 2 {
-		t.Errorf("%d messages wait after somebody listened", n)
+	if n := waitingCount(t, e.Client("bob")); n != 2 {
+		t.Errorf("%d messages wait after a watch", n)
 	}
-	// What came while nobody listened is told at once.
+	// A new listener hears at once of waiting messages.
 	if box, err := e.Client("bob").Watch(t.Context(), time.Minute); err != nil || len(box.Messages) != 1 || !box.Messages[0].Proven {
 		t.Errorf("a listener that begins with a full mailbox: %+v, %v", box, err)
 	}
 }
 
-// TestMailboxWaits checks that people who wait for a message see it when it comes.
+// TestMailboxWaits checks that Mailbox waits for a message.
 func TestMailboxWaits(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		bob := e.Client("bob")
 		seen := make(chan mesh.Mailbox, 1)
 		go func() {
@@ -688,21 +631,20 @@ func TestMailboxWaits(t *testing.T) {
 		if box := <-seen; len(box.Messages) != 1 || box.Messages[0].Text != "hello" {
 			t.Errorf("bob saw %+v", box)
 		}
-		if n := waits(t, e.Client("bob")); n != 1 {
+		if n := waitingCount(t, e.Client("bob")); n != 1 {
 			t.Errorf("%d messages wait", n)
 		}
 	})
 }
 
-// TestFiles checks that files come as they were sent, that others are refused, and that
-// the engine keeps none that was acknowledged.
-func TestFiles(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
+// TestFilesArrive checks that files arrive unchanged, that wrong ones are refused, and that the
+// server removes those of acknowledged messages.
+func TestFilesArrive(t *testing.T) {
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
 		alice, bob := e.Client("alice"), e.Client("bob")
 		for _, size := range []int{0, 1, 256 << 10, 256<<10 + 1, 5 << 20} {
 			content := bytes.Repeat([]byte("agent"), size/5+1)[:size]
-			sum := sha256.Sum256(content)
-			f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: "file.txt", Size: int64(size)}
+			f := fileOf(content)
 			for range 2 { // it may be repeated
 				if err := alice.PutBlob(t.Context(), "bob", f.SHA256, f.Size, bytes.NewReader(content)); err != nil {
 					t.Fatalf("put %d bytes: %v", size, err)
@@ -713,22 +655,17 @@ func TestFiles(t *testing.T) {
 			if len(box.Messages) != 1 || len(box.Messages[0].Files) != 1 {
 				t.Fatalf("bob got %+v", box)
 			}
-			var got []byte
-			read := func(r io.Reader) (err error) {
-				got, err = io.ReadAll(r)
-				return err
-			}
-			if err := bob.GetBlob(t.Context(), "alice", box.Messages[0].Files[0], read); err != nil || !bytes.Equal(got, content) {
+			if got, err := fetch(t.Context(), bob, box.Messages[0].Files[0]); err != nil || !bytes.Equal(got, content) {
 				t.Fatalf("get %d bytes: %d came, %v", size, len(got), err)
 			}
 			wrong := f
 			wrong.Size++
-			if err := bob.GetBlob(t.Context(), "alice", wrong, read); err == nil {
-				t.Errorf("%d bytes were taken for %d", size, wrong.Size)
+			if _, err := fetch(t.Context(), bob, wrong); err == nil {
+				t.Errorf("%d bytes were accepted as %d", size, wrong.Size)
 			}
 			ack(t, bob, box)
 			e.Until("the file is gone", func(ctx context.Context) error {
-				err := e.Client("bob").GetBlob(ctx, "alice", f, read)
+				_, err := fetch(ctx, e.Client("bob"), f)
 				if e, ok := errors.AsType[*mesh.Error](err); ok && e.Code == http.StatusNotFound {
 					return nil
 				}
@@ -738,21 +675,15 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// TestChangedFile checks that bytes which are not those that a message names are
-// not taken for them.
+// TestChangedFile checks that a file with other bytes than a message names is refused.
 func TestChangedFile(t *testing.T) {
-	conforms(t, func(t *testing.T, e *place) {
-		sum := sha256.Sum256([]byte("promised"))
-		f := mesh.File{SHA256: hex.EncodeToString(sum[:]), Name: "file.txt", Size: 8}
+	onBothMeshes(t, func(t *testing.T, e *testMesh) {
+		f := fileOf([]byte("promised"))
 		if err := e.Client("alice").PutBlob(t.Context(), "bob", f.SHA256, 8, strings.NewReader("ravenous")); err != nil {
 			t.Fatal(err)
 		}
-		err := e.Client("bob").GetBlob(t.Context(), "alice", f, func(r io.Reader) error {
-			_, err := io.Copy(io.Discard, r)
-			return err
-		})
-		if err == nil {
-			t.Error("other bytes were taken for those that the message names")
+		if _, err := fetch(t.Context(), e.Client("bob"), f); err == nil {
+			t.Error("other bytes were accepted")
 		}
 	})
 }

@@ -37,8 +37,8 @@ func TestPendingMessages(t *testing.T) {
 	}
 }
 
-// TestWhichFailureCounts checks the error of a call for which there are two.
-func TestWhichFailureCounts(t *testing.T) {
+// TestErrorPrecedence checks which of two errors of a call counts.
+func TestErrorPrecedence(t *testing.T) {
 	full := fleet.Error{Code: 503, Number: 10077, Err: errors.New("no room")}
 	e, ok := errors.AsType[*mesh.Error](failure("send", &full))
 	if !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
@@ -46,16 +46,16 @@ func TestWhichFailureCounts(t *testing.T) {
 	}
 	full.Code, full.Denied = 400, true
 	if _, ok := errors.AsType[*state.CredentialError](failure("send", &full)); !ok {
-		t.Error("a key that is refused is not reported as that")
+		t.Error("a refused key is not a credential failure")
 	}
 	if full.Denied = false; errors.As(failure("send", &full), &e) && e.Code != http.StatusServiceUnavailable {
 		t.Errorf("a full mailbox: %+v", e)
 	}
 }
 
-// TestTheNewestRowCounts checks which of two rows of the registry counts, and that the newest one
-// shows that our clock is behind.
-func TestTheNewestRowCounts(t *testing.T) {
+// TestNewestRowCounts checks that the newest of two rows of the registry counts, and corrects a clock
+// that is behind.
+func TestNewestRowCounts(t *testing.T) {
 	old := fleet.Row{Handle: "bob", Host: "alpha", Stored: noon.Add(-time.Minute)}
 	row := fleet.Row{Handle: "bob", Stored: noon, Body: []byte(`{"callsign":"Bob","host":"Not A Host"}`)}
 	for _, rows := range [][]fleet.Row{{old, row}, {row, old}} {

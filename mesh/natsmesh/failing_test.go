@@ -16,18 +16,17 @@ import (
 	"agentstateloop/state"
 )
 
-// fails checks that an error is one of the mesh, which an outbox waits for, in these words.
-func fails(t *testing.T, err error, words string) {
+// wantMeshError checks that an error is a temporary one of the mesh, with these words.
+func wantMeshError(t *testing.T, err error, words string) {
 	t.Helper()
 	var credential *state.CredentialError
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || errors.As(err, &credential) || e.Code >= 400 && e.Code < 500 || !strings.Contains(err.Error(), words) {
-		t.Errorf("it does not fail as a mesh does that says %q: %v", words, err)
+		t.Errorf("%v, want an error of the mesh with %q", err, words)
 	}
 }
 
-// TestRefusedKey checks that a key which the engine refuses, or which lacks a right,
-// is an outage of a credential, in words that name it, and that the next call reads the key
-// again.
+// TestRefusedKey checks that a key which the server refuses, or which lacks a right, is a credential
+// failure, and that the next call reads the key again.
 func TestRefusedKey(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
@@ -49,7 +48,7 @@ func TestRefusedKey(t *testing.T) {
 		_, watches := c.Watch(t.Context(), 0)
 		for _, err := range []error{takes, sends, watches} {
 			if e, ok := errors.AsType[*state.CredentialError](err); !ok || e.Name != state.CredentialMesh || !strings.Contains(err.Error(), test.words) {
-				t.Errorf("it does not fail as a key does that says %q: %v", test.words, err)
+				t.Errorf("%v, want a credential failure with %q", err, test.words)
 			}
 		}
 	}
@@ -61,46 +60,46 @@ func TestRefusedKey(t *testing.T) {
 		return right(ctx)
 	}
 	if _, err := alice.Take(t.Context()); err == nil {
-		t.Error("a wrong key is taken")
+		t.Error("a wrong key is accepted")
 	}
 	wrong = false
 	take(t, alice)
 }
 
-// TestServerAway checks what is said of an engine that is down, or silent until
-// after the time limit, and that a message which it took then is not kept twice.
+// TestServerAway checks the errors for a server that is down, or silent until after the timeout, and
+// that a message that it accepted after the timeout is not stored twice.
 func TestServerAway(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice := e.Client("alice")
 	alice.Timeout = time.Second
-	take(t, alice) // it has a connection
+	take(t, alice) // opens a connection
 	late := mesh.Message{ID: "late", To: "bob", Text: "hello", SentAt: time.Now()}
 	e.Servers[0].Stop()
 	_, err := alice.Send(t.Context(), late)
-	fails(t, err, "no answer")
+	wantMeshError(t, err, "no answer")
 	_, err = alice.Take(t.Context())
-	fails(t, err, "no answer")
+	wantMeshError(t, err, "no answer")
 	e.Servers[0].Continue()
 	e.Until("it answers", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, late)
 		return err
 	})
-	if n := waits(t, e.Client("bob")); n != 1 {
+	if n := waitingCount(t, e.Client("bob")); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}
 	e.Servers[0].Kill()
 	_, err = alice.Take(t.Context())
-	fails(t, err, "connection refused")
+	wantMeshError(t, err, "connection refused")
 	e.Servers[0].Start()
 	take(t, alice)
-	if n := waits(t, e.Client("bob")); n != 1 {
+	if n := waitingCount(t, e.Client("bob")); n != 1 {
 		t.Errorf("%d messages wait after a restart", n)
 	}
 }
 
-// TestNoQuorum checks what is said while two of three servers are down, and that all goes
-// on when they are back.
+// TestNoQuorum checks the errors while two of three servers are down, and that messages arrive when
+// they are back.
 func TestNoQuorum(t *testing.T) {
 	t.Parallel()
 	e := fleettest.StartCluster(t, "alice", "bob")
@@ -111,14 +110,14 @@ func TestNoQuorum(t *testing.T) {
 		s.Kill()
 	}
 	_, err := alice.Send(t.Context(), mesh.Message{ID: "during", To: "bob", Text: "during", SentAt: time.Now()})
-	fails(t, err, "")
-	if _, err = alice.Take(t.Context()); err != nil { // the server that is left may not know yet
-		fails(t, err, "")
+	wantMeshError(t, err, "")
+	if _, err = alice.Take(t.Context()); err != nil { // the last server may not know yet
+		wantMeshError(t, err, "")
 	}
 	for _, s := range e.Servers[:2] {
 		s.Start()
 	}
-	e.Until("it goes on", func(ctx context.Context) error {
+	e.Until("messages are accepted again", func(ctx context.Context) error {
 		_, err := alice.Send(ctx, mesh.Message{ID: "after", To: "bob", Text: "after"})
 		return err
 	})
@@ -136,8 +135,8 @@ func TestNoQuorum(t *testing.T) {
 	})
 }
 
-// TestFullServer checks that an engine without room for a message is one that fails for a
-// minute, and that it takes the message when there is room.
+// TestFullServer checks that a server without room for a message is a temporary error, and that it
+// accepts the message when there is room.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
@@ -164,9 +163,9 @@ func TestFullServer(t *testing.T) {
 	send(t, alice, mesh.Message{To: "bob", Text: "first"})
 	second := mesh.Message{ID: "second", To: "bob", Text: strings.Repeat("second", 50), SentAt: time.Now()}
 	_, err := alice.Send(t.Context(), second)
-	fails(t, err, "")
+	wantMeshError(t, err, "")
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusServiceUnavailable || e.RetryAfter != time.Minute {
-		t.Errorf("a full engine: %v", err)
+		t.Errorf("a full server: %v", err)
 	}
 	limit(1 << 20)
 	send(t, alice, second)

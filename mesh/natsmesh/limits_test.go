@@ -18,8 +18,8 @@ import (
 // noon is the time of a test.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// alone returns a client that reaches no engine.
-func alone(t *testing.T) *Client {
+// unconnected returns a client that reaches no server.
+func unconnected(t *testing.T) *Client {
 	t.Helper()
 	seed, _, err := fleet.NewKey()
 	if err != nil {
@@ -28,7 +28,7 @@ func alone(t *testing.T) *Client {
 	return &Client{
 		URL: "nats://127.0.0.1:4222", Handle: "alice", Host: "alpha",
 		Seed: func(context.Context) (string, error) { return seed, nil },
-		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no engine") },
+		Dial: func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") },
 	}
 }
 
@@ -47,7 +47,7 @@ func TestLimits(t *testing.T) {
 		}),
 		limittest.Duration("pendingFor", 10*time.Minute, 1, func(t *testing.T, d time.Duration) (known bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := alone(t)
+				c := unconnected(t)
 				c.pending = map[string]*pending{"m": {shownAt: time.Now().Add(-d)}}
 				if _, err := c.show(t.Context(), fleet.Taken{}); err != nil {
 					t.Fatal(err)
@@ -68,8 +68,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestLimitsOfPackageMesh tries the limits that package mesh has the constants of at their
-// edge here.
+// TestLimitsOfPackageMesh tries the limits here whose constants are in package mesh.
 func TestLimitsOfPackageMesh(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	shown := func(t *testing.T, sizes ...int64) int {
@@ -79,7 +78,7 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 			body := fmt.Sprintf(`{"id":"%8d","message":"%s"}`, i, x(size-int64(len(rest))))
 			taken.Items = append(taken.Items, fleet.Item{From: "bob", Body: []byte(body)})
 		}
-		box, err := alone(t).show(t.Context(), taken)
+		box, err := unconnected(t).show(t.Context(), taken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,47 +108,47 @@ func TestLimitsOfPackageMesh(t *testing.T) {
 				t.Fatal(err)
 			}
 			m.Text = x(n - int64(len(rest)))
-			return sent(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
+			return isSent(t, func(c *Client) error { _, err := c.Send(t.Context(), m); return err })
 		}},
 		"bytes of a nudge": {Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			rest, err := encode(mesh.Message{ID: fleet.NudgeID(), To: "bob", From: "alice", Kind: mesh.KindNudge})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return sent(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
+			return isSent(t, func(c *Client) error { return c.Nudge(t.Context(), "bob", "", x(n-int64(len(rest)))) })
 		}},
 		"bytes of a callsign": {Max: 64, Within: func(_ *testing.T, n int64) bool {
 			var p mesh.Presence
 			describe(&p, []byte(`{"callsign":"`+x(n)+`"}`))
 			return p.Callsign == x(n)
 		}},
-		"a wait": during(time.Minute, func(_ *testing.T, d time.Duration) bool { return longest(d) == d }),
-		"a look before an acknowledgement": during(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
+		"a wait": unnamedDuration(time.Minute, func(_ *testing.T, d time.Duration) bool { return longest(d) == d }),
+		"a look before an acknowledgement": unnamedDuration(before(time.Minute), func(t *testing.T, d time.Duration) (none bool) {
 			synctest.Test(t, func(t *testing.T) {
-				c := alone(t)
+				c := unconnected(t)
 				c.pulledAt = time.Now().Add(-d)
 				none = c.Ack(t.Context(), "m") == nil
 			})
 			return none
 		}),
-		"the time of a call": during(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
+		"the time of a call": unnamedDuration(30*time.Second, func(_ *testing.T, d time.Duration) bool { return new(Client).timeout() >= d }),
 	} {
 		l.Const = name
 		limittest.Run(t, []limittest.Limit{l})
 	}
 }
 
-// during returns a limit of time that has no constant.
-func during(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
+// unnamedDuration returns a limit of time that has no constant.
+func unnamedDuration(longest time.Duration, within func(*testing.T, time.Duration) bool) limittest.Limit {
 	return limittest.Limit{Max: int64(longest), Within: func(t *testing.T, n int64) bool { return within(t, time.Duration(n)) }}
 }
 
-// sent reports whether a call is refused for no size. It reaches no engine.
-func sent(t *testing.T, send func(c *Client) error) bool {
+// isSent reports whether a call is not refused for its size. It reaches no server.
+func isSent(t *testing.T, send func(c *Client) error) bool {
 	t.Helper()
-	e, ok := errors.AsType[*mesh.Error](send(alone(t)))
+	e, ok := errors.AsType[*mesh.Error](send(unconnected(t)))
 	if !ok {
-		t.Fatal("it was sent, to nobody")
+		t.Fatal("it was sent without a server")
 	}
 	return e.Code != 413
 }

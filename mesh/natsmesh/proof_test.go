@@ -6,9 +6,9 @@ import (
 	"agentstateloop/fleet"
 )
 
-// TestHalted checks that everybody may halt the mesh, and that only the signature of a
-// known key lets it go on.
-func TestHalted(t *testing.T) {
+// TestWhoMayLiftHalt checks that everybody may halt the mesh, and that only the signature of a known
+// key lifts HALT.
+func TestWhoMayLiftHalt(t *testing.T) {
 	key := "UAVMM2SXAGPPDJXI3OBYXE6K5CZ5B4GZ6ZV4S6GIMYVXVHPR3UM4OSEZ"
 	k := keyring{handle: "bob", own: key, keys: map[string]string{"alice": key}}
 	for _, c := range []struct {

@@ -19,9 +19,9 @@ import (
 	"agentstateloop/mesh/natsmesh"
 )
 
-// TestWhoSaysWhat checks which of two sources counts where a message that alice signed, and
-// the mailbox that it is in, say the same thing.
-func TestWhoSaysWhat(t *testing.T) {
+// TestForgedFieldsOfMessage checks that a message counts as unproven if its fields contradict the
+// mailbox that it is in.
+func TestForgedFieldsOfMessage(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Conn("alice"), e.Client("bob")
@@ -56,7 +56,7 @@ func TestWhoSaysWhat(t *testing.T) {
 			t.Errorf("%s: it was sent %v ago", name, age)
 		}
 		if len(m.Files) > 0 && m.Files[0].Missing != "" {
-			t.Errorf("%s: the sender says that it is missing", name)
+			t.Errorf("%s: the sender's claim that it is missing counts", name)
 		}
 		if err := bob.Ack(t.Context(), m.ID); err != nil {
 			t.Fatal(err)
@@ -68,9 +68,9 @@ func TestWhoSaysWhat(t *testing.T) {
 	}
 }
 
-// TestWhatCountsAsProven checks who counts as the sender of a message and of a ring, by the key that
-// the recipient has for the sender.
-func TestWhatCountsAsProven(t *testing.T) {
+// TestProvenSenders checks that the sender of a message and of a ring is proven by the key that the
+// recipient has for the sender.
+func TestProvenSenders(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
@@ -84,7 +84,7 @@ func TestWhatCountsAsProven(t *testing.T) {
 	for _, key := range []string{keys["alice"], keys["bob"], ""} {
 		bob.Keys = map[string]string{"alice": key}
 		known := key == keys["alice"]
-		if _, err := bob.Watch(t.Context(), 0); err != nil { // it hears what rings from now on
+		if _, err := bob.Watch(t.Context(), 0); err != nil { // begins to listen
 			t.Fatal(err)
 		}
 		if err := e.Conn("alice").Ring(t.Context(), "bob"); err != nil {
@@ -104,13 +104,13 @@ func TestWhatCountsAsProven(t *testing.T) {
 	}
 }
 
-// TestGoIsProvenByItsTime checks that a GO that is heard before it is stored counts, and
-// that one that was signed long before it was stored does not.
+// TestGoIsProvenByItsTime checks that a GO that is heard before it is stored counts, and that one
+// that was signed long before does not.
 func TestGoIsProvenByItsTime(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	alice, bob := e.Client("alice"), e.Client("bob")
-	if _, err := bob.Watch(t.Context(), 0); err != nil { // it hears what is set from now on
+	if _, err := bob.Watch(t.Context(), 0); err != nil { // begins to listen
 		t.Fatal(err)
 	}
 	for _, set := range []struct {
@@ -154,13 +154,13 @@ func TestRowsAreSigned(t *testing.T) {
 		}),
 	})
 	if natsmesh.Believes(map[string]string{"bob": e.Users["alice"].Public}, rows[0]) {
-		t.Error("a row that another key has signed is believed")
+		t.Error("a row with the signature of another key counts")
 	}
 }
 
-// TestAFileThatIsGone checks that the error of the mesh counts, and not that of the caller, once
-// the server has been asked three times, with pauses: it may lag behind the others.
-func TestAFileThatIsGone(t *testing.T) {
+// TestMissingFile checks that the error of the mesh counts before that of the caller, after three
+// requests with pauses: a server may lag behind the others.
+func TestMissingFile(t *testing.T) {
 	t.Parallel()
 	bob := fleettest.Start(t, "alice", "bob").Client("bob")
 	began := time.Now()
@@ -169,22 +169,22 @@ func TestAFileThatIsGone(t *testing.T) {
 		return errors.New("the caller's own")
 	})
 	if e, ok := errors.AsType[*mesh.Error](err); !ok || e.Code != http.StatusNotFound || time.Since(began) < 500*time.Millisecond {
-		t.Errorf("a file that is gone: %v after %v", err, time.Since(began))
+		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }
 
-// silentAboutHalt is a connection on which the question about HALT names a reply subject where
-// nobody listens.
+// silentAboutHalt is a connection that changes the reply subject of the request for HALT, so that the
+// client does not receive the answer.
 type silentAboutHalt struct{ net.Conn }
 
 func (c silentAboutHalt) Write(p []byte) (int, error) {
-	question := []byte("$JS.API.DIRECT.GET.KV_asl-mesh.$KV.asl-mesh.halt _INBOX_bob.")
-	return c.Conn.Write(bytes.ReplaceAll(p, question, bytes.Replace(question, []byte("_INBOX_bob."), []byte("_INBOX_bob-"), 1)))
+	const request = "$JS.API.DIRECT.GET.KV_asl-mesh.$KV.asl-mesh.halt _INBOX_bob"
+	return c.Conn.Write(bytes.ReplaceAll(p, []byte(request+"."), []byte(request+"-")))
 }
 
-// TestNobodyAnswersForHalt checks that a poll fails whose question about HALT is not answered: the
-// agent stays halted.
-func TestNobodyAnswersForHalt(t *testing.T) {
+// TestUnansweredHaltFailsPoll checks that a poll fails if its request for HALT is not answered, so
+// that the agent stays halted.
+func TestUnansweredHaltFailsPoll(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob")
 	bob := e.Client("bob")

@@ -10,8 +10,8 @@ import (
 	"agentstateloop/mesh"
 )
 
-// TestMessageWithForgedStatus has an agent send what the server sends where nobody
-// answers: an empty message with a status. The mailbox and the registry stay readable.
+// TestMessageWithForgedStatus checks that mailbox and registry stay readable if an agent sends an
+// empty message with a status, as the server does for a request without a responder.
 func TestMessageWithForgedStatus(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice", "bob", "mallory")

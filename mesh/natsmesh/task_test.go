@@ -16,9 +16,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestAnnounce checks what the server keeps of the end of a turn: its JSON as documented,
-// signed by the agent, and once however often it is announced.
-func TestAnnounce(t *testing.T) {
+// TestAnnouncedTaskIsStoredOnce checks that the server stores the end of a turn once, in the
+// documented JSON and signed by the agent, although it is announced twice.
+func TestAnnouncedTaskIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	e := fleettest.Start(t, "alice")
 	began := time.Date(2026, 11, 22, 14, 4, 51, 0, time.UTC)

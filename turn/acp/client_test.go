@@ -1,8 +1,6 @@
 package acp
 
 import (
-	"context"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -25,13 +23,12 @@ var scripts = map[string]func(*scripted){
 		s.update("tool_call", object{"toolCallId": "t2", "name": "Bash", "title": "ls", "kind": "of tomorrow", "status": "failed"})
 		s.say("It is ")
 		s.say("blue.")
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	},
 	"answers before it speaks": func(s *scripted) {
 		p := s.begin()
 		s.end(p, "end_turn")
-		time.Sleep(700 * time.Millisecond) // longer than settle: nothing has been said
+		time.Sleep(700 * time.Millisecond) // longer than settle: the answer is still empty
 		s.say("It is ")
 		time.Sleep(50 * time.Millisecond) // so that it comes after the answer
 		s.say("late.")
@@ -66,8 +63,7 @@ var scripts = map[string]func(*scripted){
 		s.line(`{"jsonrpc":"2.0","method":"_vendor/news","params":{}}`)
 		s.line(`{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}`)
 		s.say(" two")
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	},
 	"replay": func(s *scripted) {
 		s.initialize(object{"loadSession": true})
@@ -82,58 +78,37 @@ var scripts = map[string]func(*scripted){
 			time.Sleep(20 * time.Millisecond) // it goes on for a while, as gemini does
 			s.say("and more")
 		}
-		for {
-			h := s.read()
-			if h.Method == "session/prompt" {
-				s.say("new answer")
-				s.end(h, "end_turn")
-				break
-			}
+		h := s.read()
+		for ; h.Method != "session/prompt"; h = s.read() {
 			s.fault(h, -32601, "method not found", nil)
 		}
-		s.until("")
+		s.say("new answer")
+		s.finish(h, "end_turn")
 	},
-	"silent replay": func(s *scripted) { // answers no request that it does not know
+	"silent replay": func(s *scripted) { // leaves unknown requests unanswered
 		s.initialize(object{"loadSession": true})
 		s.session = "kept"
 		s.reply(s.until("session/load"), object{})
-		p := s.until("session/prompt")
-		s.say("new answer")
-		s.end(p, "end_turn")
-		s.until("")
+		s.answer("new answer")
 	},
 	"resume": func(s *scripted) {
 		s.initialize(object{"loadSession": true, "sessionCapabilities": object{"resume": object{}}})
 		s.session = "kept"
 		s.reply(s.until("session/resume"), object{})
-		p := s.until("session/prompt")
-		s.say("new answer")
-		s.end(p, "end_turn")
-		s.until("")
+		s.answer("new answer")
 	},
-	"gone": func(s *scripted) {
-		s.initialize(object{"loadSession": true})
-		s.fault(s.until("session/load"), -32603, "Internal error", object{"details": "no such session"})
-		s.until("")
-	},
-	"load needs login": func(s *scripted) {
-		s.initialize(object{"loadSession": true})
-		s.fault(s.until("session/load"), -32000, "Authentication required", nil)
-		s.until("")
-	},
+	"gone":             refusing(object{"loadSession": true}, "session/load", -32603, "Internal error", object{"details": "no such session"}),
+	"load needs login": refusing(object{"loadSession": true}, "session/load", -32000, "Authentication required", nil),
 	"modes": func(s *scripted) {
 		s.initialize(object{"loadSession": true})
 		s.session = "s1"
 		s.reply(s.until("session/new"), object{"sessionId": "s1", "modes": object{"currentModeId": "yolo", "availableModes": []object{{"id": "yolo"}, {"id": "default"}}}})
-		next, answer := s.read(), "I never ask"
+		next := s.read()
 		if next.Method == "session/set_mode" {
 			s.reply(next, object{})
-			next, answer = s.until("session/prompt"), "I ask now"
+			s.answer("I ask now")
 		}
-		p := next
-		s.say(answer)
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(next, "end_turn")
 	},
 	"models": func(s *scripted) {
 		s.initialize(object{})
@@ -142,8 +117,7 @@ var scripts = map[string]func(*scripted){
 			"sessionId": "s1", "models": object{"currentModelId": "of models"},
 			"configOptions": []object{{"id": "mode", "currentValue": "default"}, {"id": "x", "category": "model", "currentValue": "of options"}},
 		})
-		s.end(s.until("session/prompt"), "end_turn")
-		s.until("")
+		s.finish(s.until("session/prompt"), "end_turn")
 	},
 	"modes refused": func(s *scripted) {
 		s.initialize(object{})
@@ -153,7 +127,7 @@ var scripts = map[string]func(*scripted){
 	},
 }
 
-func TestTurn(t *testing.T) {
+func TestEventsOfTurn(t *testing.T) {
 	p := play(t, "plain", nil)
 	var got []string
 	for _, e := range p.events {
@@ -164,7 +138,7 @@ func TestTurn(t *testing.T) {
 		t.Errorf("%q\nwant\n%q", got, want)
 	}
 	if p.events[0].Session != "" {
-		t.Error("a session that cannot be loaded was told")
+		t.Error("the result has a session that the agent cannot load")
 	}
 	for _, want := range []string{`"protocolVersion":1`, `"readTextFile":false`, `"terminal":false`, `"mcpServers":[]`, `"text":"hello"`} {
 		if !strings.Contains(p.wire, want) {
@@ -173,11 +147,11 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// What is not known, or not understood, changes nothing.
-func TestUnknownIsIgnored(t *testing.T) {
+// TestUnknownMessagesAreIgnored checks that unknown and invalid messages do not change the answer.
+func TestUnknownMessagesAreIgnored(t *testing.T) {
 	p := play(t, "lenient", nil)
-	if p.said() != "one\n\n two" {
-		t.Errorf("it said %q", p.said())
+	if p.answer() != "one\n\n two" {
+		t.Errorf("the answer is %q", p.answer())
 	}
 	if d := p.done(t); d.Failed || d.Cut != "" {
 		t.Errorf("%+v", d)
@@ -190,39 +164,40 @@ func TestUnknownIsIgnored(t *testing.T) {
 	}
 }
 
-// What an agent repeats of a session that it loads is not part of the answer, also what
-// it repeats after it has said that the session is loaded.
+// TestReplayIsNotAnswer checks that the text that an agent repeats of a loaded session is not part of
+// the answer, also after the agent has reported that the session is loaded.
 func TestReplayIsNotAnswer(t *testing.T) {
 	p := play(t, "replay", func(s *Settings) { s.Session = "kept" })
-	if p.said() != "new answer" {
-		t.Errorf("it said %q", p.said())
+	if p.answer() != "new answer" {
+		t.Errorf("the answer is %q", p.answer())
 	}
 	if p.texts(turn.ToolUse) != "" || len(p.events) != 3 || p.events[0].Session != "kept" {
 		t.Errorf("%+v", p.events)
 	}
 }
 
-// An agent that answers no question that it does not know is waited for, and then asked.
+// TestReplayOfSilentAgent checks that an agent that leaves unknown requests unanswered gets the prompt
+// after a timeout.
 func TestReplayOfSilentAgent(t *testing.T) {
 	within := 250 * time.Millisecond
 	p := play(t, "silent replay", func(s *Settings) { s.Session, s.StartWithin = "kept", within })
-	for p.said() != "new answer" && within < 20*time.Second { // how soon an agent starts depends on the machine
+	for p.answer() != "new answer" && within < 20*time.Second { // how soon an agent starts depends on the machine
 		within *= 2
 		p = play(t, "silent replay", func(s *Settings) { s.Session, s.StartWithin = "kept", within })
 	}
-	if p.said() != "new answer" {
+	if p.answer() != "new answer" {
 		t.Errorf("%+v", p.events)
 	}
 }
 
 func TestResumeIsPreferred(t *testing.T) {
 	p := play(t, "resume", func(s *Settings) { s.Session = "kept" })
-	if p.said() != "new answer" || strings.Contains(p.wire, "_agentstateloop/ping") {
-		t.Errorf("%q; %s", p.said(), p.wire)
+	if p.answer() != "new answer" || strings.Contains(p.wire, "_agentstateloop/ping") {
+		t.Errorf("%q; %s", p.answer(), p.wire)
 	}
 }
 
-func TestMissingSession(t *testing.T) {
+func TestUnloadableSession(t *testing.T) {
 	for script, want := range map[string]string{
 		"gone":             "Internal error: no such session",
 		"plain":            "the agent cannot load sessions",
@@ -234,30 +209,19 @@ func TestMissingSession(t *testing.T) {
 	}
 }
 
-// An agent that would decide by itself is made to ask.
+// TestAskingMode checks that the mode is changed of an agent that does not ask for permission.
 func TestAskingMode(t *testing.T) {
-	if p := play(t, "modes", nil); p.said() != "I ask now" || !strings.Contains(p.wire, `"modeId":"default"`) {
-		t.Errorf("%q; %s", p.said(), p.wire)
+	if p := play(t, "modes", nil); p.answer() != "I ask now" || !strings.Contains(p.wire, `"modeId":"default"`) {
+		t.Errorf("%q; %s", p.answer(), p.wire)
 	}
 	if p := play(t, "modes refused", nil); !p.done(t).Failed || strings.Contains(p.wire, "session/prompt") {
 		t.Errorf("%+v", p.events)
 	}
 }
 
-// Of two models that an agent names, that of the options counts.
+// TestModelFromOptions checks that of two models that an agent names that of the options counts.
 func TestModelFromOptions(t *testing.T) {
 	if d := play(t, "models", nil).done(t); d.Model != "of options" {
 		t.Errorf("%+v", d)
-	}
-}
-
-func TestProbe(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	about, err := Probe(context.Background(), Settings{Command: []string{exe, "__agent", "replay"}, Dir: t.TempDir()})
-	if want := (turn.ACPAgent{Name: "scripted", Version: "1.2", Protocol: 1, Loads: true}); err != nil || about != want {
-		t.Errorf("%+v, %v", about, err)
 	}
 }

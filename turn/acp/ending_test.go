@@ -8,7 +8,7 @@ import (
 	"agentstateloop/turn"
 )
 
-func TestEndings(t *testing.T) {
+func TestStopReasons(t *testing.T) {
 	for _, c := range []struct {
 		reason    string
 		cancelled bool
@@ -30,33 +30,31 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
+func TestUsageOfTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, update, usage, meta string
 		loaded                      bool
 		want                        turn.Event
 	}{
-		"nothing is told": {},
-		"as claude tells it": {
+		"none": {},
+		"as claude reports it": {
 			update: `{"used":120,"size":1000000,"cost":{"amount":0.5,"currency":"USD"},"_meta":{"_claude/model":"claude-opus-5-5"}}`,
 			usage:  `{"inputTokens":100,"outputTokens":20,"cachedReadTokens":7,"cachedWriteTokens":3,"totalTokens":130}`,
 			want:   turn.Event{Model: "claude-opus-5-5", CostUSD: 0.5, Usage: turn.Usage{Input: 100, Output: 20, CacheRead: 7, CacheWrite: 3}, Context: 120, Window: 1000000},
 		},
-		"what was cached is part of the input, and thoughts are extra": {
+		"cached tokens are part of the input, and thoughts are extra": {
 			usage: `{"inputTokens":100,"outputTokens":20,"cachedReadTokens":40,"thoughtTokens":5,"totalTokens":125}`,
 			want:  turn.Event{Usage: turn.Usage{Input: 60, Output: 25, CacheRead: 40}},
 		},
-		"as gemini tells it": {
+		"as gemini reports it": {
 			meta: `{"quota":{"token_count":{"input_tokens":10,"output_tokens":2},"model_usage":[{"model":"gemini-2.5-pro"}]}}`,
 			want: turn.Event{Model: "gemini-2.5-pro", Usage: turn.Usage{Input: 10, Output: 2}},
 		},
-		"the cost of a loaded session is what came on top": {
+		"the cost of a loaded session without its earlier cost": {
 			before: `{"used":1,"size":9,"cost":{"amount":2,"currency":"USD"}}`, update: `{"used":2,"size":9,"cost":{"amount":2.25,"currency":"USD"}}`,
 			loaded: true, want: turn.Event{CostUSD: 0.25, Context: 2, Window: 9},
 		},
-		"and nothing where it was not told before": {
-			update: `{"cost":{"amount":2.25,"currency":"USD"}}`, loaded: true,
-		},
+		"the unknown earlier cost of a loaded session": {update: `{"cost":{"amount":2.25,"currency":"USD"}}`, loaded: true},
 		"another currency": {update: `{"cost":{"amount":2.25,"currency":"EUR"}}`},
 		"nonsense":         {update: `{"used":"x"}`, usage: `[]`, meta: `"x"`},
 	} {

@@ -17,8 +17,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// inMemory runs do with a client of default times, in a bubble of time. Its agent is
-// answer, which gets each request and puts its messages into the channel.
+// inMemory runs do in simulated time with a client that has the default times. Its agent is answer,
+// which gets each request and puts its messages into the channel.
 func inMemory(t *testing.T, answer func(id json.RawMessage, say chan<- message), do func(*testing.T, *client)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -38,7 +38,7 @@ func inMemory(t *testing.T, answer func(id json.RawMessage, say chan<- message),
 	})
 }
 
-// isAnsweredWithin reports whether an answer that takes a time is in time for a client.
+// isAnsweredWithin reports whether the call of a client succeeds with an answer that takes d.
 func isAnsweredWithin(t *testing.T, d time.Duration, call func(*testing.T, *client) error) (ok bool) {
 	inMemory(t, func(id json.RawMessage, say chan<- message) {
 		time.Sleep(d - 1)
@@ -53,8 +53,8 @@ func isAnsweredWithin(t *testing.T, d time.Duration, call func(*testing.T, *clie
 	return ok
 }
 
-// replayTime has a client wait for an agent that repeats a session. With chatter it repeats
-// something before each answer. It returns how many questions it got, and for how long.
+// replayTime has a client wait for an agent that repeats a session, with chatter also before each
+// answer. It returns the number of requests to the agent, and their duration.
 func replayTime(t *testing.T, chatter bool) (asked int64, took time.Duration) {
 	inMemory(t, func(id json.RawMessage, say chan<- message) {
 		asked++
@@ -119,7 +119,7 @@ func TestLimits(t *testing.T) {
 			return taken
 		}},
 		{Const: "maxUnsent", Max: 4096, Within: func(t *testing.T, n int64) bool {
-			w := &writer{wake: make(chan struct{}, 1)} // nothing is read
+			w := &writer{wake: make(chan struct{}, 1)} // without a reader
 			var errs []error
 			for range n {
 				errs = append(errs, w.send(0))

@@ -15,53 +15,40 @@ func shell(command string) object {
 	return object{"toolCallId": "t1", "kind": "execute", "title": command, "rawInput": object{"command": command, "timeout": 5}}
 }
 
-// identityOf returns the identity of what shell asks.
-func identityOf(t *testing.T, call object) string {
+// identityOf returns the identity of a request for permission.
+func identityOf(t *testing.T, request object) string {
 	t.Helper()
-	said, ok := parseCall([]byte(jsonText(call)))
+	parsed, ok := parseCall([]byte(jsonText(request)))
 	if !ok {
-		t.Fatal(call)
+		t.Fatal(request)
 	}
-	return said.request().Identity()
+	return parsed.request().Identity()
 }
 
 func init() {
-	asks := func(calls ...any) func(*scripted) {
+	asks := func(options any, calls ...object) func(*scripted) {
 		return func(s *scripted) {
 			p := s.begin()
 			for _, c := range calls {
-				s.say(s.ask(c.(object), allOptions) + " ")
+				s.say(s.ask(c, options) + " ")
 			}
-			s.end(p, "end_turn")
-			s.until("")
+			s.finish(p, "end_turn")
 		}
 	}
-	options := func(options any) func(*scripted) {
-		return func(s *scripted) {
-			p := s.begin()
-			s.say(s.ask(shell("ls"), options))
-			s.end(p, "end_turn")
-			s.until("")
-		}
-	}
-	scripts["asks to run ls"] = asks(shell("ls"))
-	scripts["asks for four"] = asks(shell("ls"), object{"toolCallId": "t2", "kind": "read", "title": "x"}, object{"toolCallId": "t3", "title": "no kind"}, object{"toolCallId": "t4", "kind": "of tomorrow", "title": "y"})
-	scripts["asks for another first"] = asks(shell("rm -rf /"), shell("ls"), shell("ls"))
-	scripts["only always"] = options([]object{{"optionId": "aa", "kind": "allow_always"}, {"optionId": "ra", "kind": "reject_always"}})
-	scripts["no options"] = options(nil)
-	scripts["strange options"] = options([]any{7, object{"optionId": 5, "kind": "allow_once"}, object{"optionId": "z", "kind": "of tomorrow"}})
-	scripts["not a request"] = func(s *scripted) {
-		p := s.begin()
-		s.say(s.ask(nil, allOptions))
-		s.end(p, "end_turn")
-		s.until("")
-	}
-	scripts["told before"] = func(s *scripted) { // the request does not repeat what the call is
+	scripts["asks to run ls"] = asks(allOptions, shell("ls"))
+	scripts["asks for four"] = asks(allOptions, shell("ls"), object{"toolCallId": "t2", "kind": "read", "title": "x"},
+		object{"toolCallId": "t3", "title": "no kind"}, object{"toolCallId": "t4", "kind": "of tomorrow", "title": "y"})
+	scripts["asks for another first"] = asks(allOptions, shell("rm -rf /"), shell("ls"), shell("ls"))
+	scripts["goes on asking"] = asks(allOptions, shell("ls"), shell("ls"), shell("ls"))
+	scripts["only always"] = asks([]object{{"optionId": "aa", "kind": "allow_always"}, {"optionId": "ra", "kind": "reject_always"}}, shell("ls"))
+	scripts["no options"] = asks(nil, shell("ls"))
+	scripts["strange options"] = asks([]any{7, object{"optionId": 5, "kind": "allow_once"}, object{"optionId": "z", "kind": "of tomorrow"}}, shell("ls"))
+	scripts["not a request"] = asks(allOptions, nil)
+	scripts["reported before"] = func(s *scripted) { // the request has only the id of the call
 		p := s.begin()
 		s.update("tool_call", shell("ls"))
 		s.say(s.ask(object{"toolCallId": "t1"}, allOptions))
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	}
 	scripts["asks before the prompt"] = func(s *scripted) {
 		s.initialize(object{})
@@ -69,10 +56,7 @@ func init() {
 		s.session = "s1"
 		answer := s.ask(shell("ls"), allOptions)
 		s.reply(n, object{"sessionId": "s1"})
-		p := s.until("session/prompt")
-		s.say(answer)
-		s.end(p, "end_turn")
-		s.until("")
+		s.answer(answer)
 	}
 	scripts["cancels in order"] = func(s *scripted) {
 		p := s.begin()
@@ -82,23 +66,15 @@ func init() {
 		if answer == "cancelled" && !s.cancelled {
 			s.until("session/cancel")
 		}
-		s.end(p, "cancelled")
-		s.until("")
-	}
-	scripts["goes on asking"] = func(s *scripted) {
-		p := s.begin()
-		for range 3 {
-			s.say(s.ask(shell("ls"), allOptions) + " ")
-		}
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "cancelled")
 	}
 }
 
-// What the cause of the turn grants is granted once. Anything else is refused.
+// TestGrantedByCause checks that the kinds of requests that the cause of a turn grants are granted
+// once, and all others refused.
 func TestGrantedByCause(t *testing.T) {
 	for _, c := range []struct {
-		script, kinds, said, decided string
+		script, kinds, answer, decisions string
 	}{
 		{"asks to run ls", "execute", "ao ", "execute granted"},
 		{"asks to run ls", "read edit", "ro ", "execute refused"},
@@ -110,23 +86,23 @@ func TestGrantedByCause(t *testing.T) {
 		{"no options", "execute", "cancelled", "execute refused"},
 		{"strange options", "execute", "cancelled", "execute refused"},
 		{"not a request", "execute", "cancelled", ""},
-		{"told before", "execute", "ao", "execute granted"},
-		{"told before", "", "ro", "execute refused"},
+		{"reported before", "execute", "ao", "execute granted"},
+		{"reported before", "", "ro", "execute refused"},
 		{"asks before the prompt", "execute", "cancelled", ""},
 	} {
 		t.Run(c.script+" "+c.kinds, func(t *testing.T) {
 			p := play(t, c.script, func(s *Settings) { s.Grants.Kinds = strings.Fields(c.kinds) })
-			if got := p.said(); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(c.said) {
-				t.Errorf("the agent was answered %q, want %q", got, c.said)
+			if got := p.answer(); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(c.answer) {
+				t.Errorf("the answer is %q, want %q", got, c.answer)
 			}
-			if got := strings.Join(p.decisions(), ", "); got != c.decided {
-				t.Errorf("decided: %s; want %s", got, c.decided)
+			if got := strings.Join(p.decisions(), ", "); got != c.decisions {
+				t.Errorf("the decisions are %s, want %s", got, c.decisions)
 			}
 		})
 	}
 }
 
-// The tools of the servers that the agent was offered need no permission, and only those.
+// TestOurTools checks that only the tools of the servers that we offer need no permission.
 func TestOurTools(t *testing.T) {
 	c := &client{Settings: Settings{Servers: []Server{{Name: "agentstateloop"}}}}
 	for _, r := range []call{
@@ -154,7 +130,8 @@ func TestOurTools(t *testing.T) {
 	}
 }
 
-// What the operator has allowed is granted once, and nothing else is by it.
+// TestAllowCountsOnce checks that the operator's permission grants only the same request, and only
+// once.
 func TestAllowCountsOnce(t *testing.T) {
 	ls := identityOf(t, shell("ls"))
 	p := play(t, "asks for another first", func(s *Settings) { s.Grants.Once = []string{ls} })
@@ -173,8 +150,9 @@ func TestAllowCountsOnce(t *testing.T) {
 	}
 }
 
-// Anything that distinguishes two requests distinguishes their identities.
-func TestIdentity(t *testing.T) {
+// TestIdentityOfRequest checks that different requests have different identities, and equal ones the
+// same.
+func TestIdentityOfRequest(t *testing.T) {
 	base := object{"toolCallId": "t1", "name": "Bash", "kind": "execute", "title": "ls", "rawInput": object{"command": "ls", "n": 1}, "content": []any{}, "locations": []any{object{"path": "/a"}}}
 	with := func(key string, value any) object {
 		o := object{}
@@ -190,8 +168,8 @@ func TestIdentity(t *testing.T) {
 			t.Errorf("%v is another request", same)
 		}
 	}
-	said, _ := parseCall([]byte(`{"locations": [ {"path":"/a"} ], "content":[], "rawInput":{ "n":1, "command":"ls"},"title":"ls","kind":"execute","name":"Bash","toolCallId":"x"}`))
-	if said.request().Identity() != want {
+	reordered, _ := parseCall([]byte(`{"locations": [ {"path":"/a"} ], "content":[], "rawInput":{ "n":1, "command":"ls"},"title":"ls","kind":"execute","name":"Bash","toolCallId":"x"}`))
+	if reordered.request().Identity() != want {
 		t.Error("the order of keys, or a blank, makes another request")
 	}
 	for _, other := range []object{
@@ -205,11 +183,12 @@ func TestIdentity(t *testing.T) {
 	}
 	big, bigger := call{ID: "a", Kind: "execute", Title: "1", Input: []byte("12345678901234567890")}, call{ID: "a", Kind: "execute", Title: "1", Input: []byte("12345678901234567891")}
 	if big.request().Identity() == bigger.request().Identity() {
-		t.Error("large numbers are not told apart")
+		t.Error("different large numbers make the same request")
 	}
 }
 
-// The operator is asked once, the turn is cancelled, and ends well.
+// TestOperatorIsAsked checks that the operator is asked once, and that the turn is then cancelled and
+// succeeds.
 func TestOperatorIsAsked(t *testing.T) {
 	for _, script := range []string{"cancels in order", "goes on asking"} {
 		t.Run(script, func(t *testing.T) {
@@ -231,14 +210,14 @@ func TestOperatorIsAsked(t *testing.T) {
 			if e := p.events[i]; e.Question != "q1" || e.Text != turn.PermissionAsked || e.ToolID != identityOf(t, shell("ls")) {
 				t.Errorf("%+v", e)
 			}
-			if len(p.decisions()) != 1 || !strings.Contains(p.said(), "cancelled") || strings.Count(p.wire, "session/cancel") != 1 {
-				t.Errorf("%v; %q; %s", p.decisions(), p.said(), p.wire)
+			if len(p.decisions()) != 1 || !strings.Contains(p.answer(), "cancelled") || strings.Count(p.wire, "session/cancel") != 1 {
+				t.Errorf("%v; %q; %s", p.decisions(), p.answer(), p.wire)
 			}
 		})
 	}
 }
 
-// An operator who cannot be asked has not allowed anything.
+// TestOperatorUnreachable checks that a request is refused if the operator cannot be asked.
 func TestOperatorUnreachable(t *testing.T) {
 	p := play(t, "asks to run ls", func(s *Settings) {
 		s.Grants.Ask = true
@@ -249,11 +228,11 @@ func TestOperatorUnreachable(t *testing.T) {
 	}
 }
 
-// A hostile agent costs its own turn alone, and ends with it.
-func TestManyRequests(t *testing.T) {
+// TestManyPermissionRequests checks that each of 10,000 requests gets an answer.
+func TestManyPermissionRequests(t *testing.T) {
 	p := play(t, "10000 requests", func(s *Settings) { s.Grants.Kinds = []string{"read"} })
-	if n := len(p.decisions()); n != 10000 || p.said() != fmt.Sprint(10000) {
-		t.Errorf("%d decisions; %q", n, p.said())
+	if n := len(p.decisions()); n != 10000 || p.answer() != fmt.Sprint(10000) {
+		t.Errorf("%d decisions; %q", n, p.answer())
 	}
 }
 
@@ -273,7 +252,6 @@ func init() {
 			}
 		}
 		s.say(fmt.Sprint(refused))
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	}
 }

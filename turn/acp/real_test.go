@@ -27,8 +27,8 @@ var realAgents = []realAgent{
 	{"claude-agent-acp", "claude", nil, "Bash", true, true},
 }
 
-// start prepares an attempt of it, with a home of its own that is set up for a scripted
-// model only, or skips the test.
+// start prepares an attempt of the agent, with its own home that is set up for a scripted model only,
+// or skips the test.
 func (a realAgent) start(t *testing.T, answers ...clitest.Answer) (*fixture, *clitest.Provider) {
 	t.Helper()
 	dir := os.Getenv("AGENTSTATELOOP_CLIS")
@@ -91,17 +91,17 @@ func TestRealACP(t *testing.T) {
 	for _, a := range realAgents {
 		t.Run(a.program, func(t *testing.T) {
 			t.Parallel()
-			a.stories(t)
+			a.runTests(t)
 		})
 	}
 }
 
-func (a realAgent) stories(t *testing.T) {
+func (a realAgent) runTests(t *testing.T) {
 	t.Run("granted, then continued and refused", func(t *testing.T) {
 		b, model := a.start(t, a.runs(command), clitest.Answer{Text: "It says so."}, a.runs("rm seen"), clitest.Answer{Text: "I may not."})
 		b.Grants.Kinds = []string{"execute"}
 		first := b.run()
-		check(t, first, turn.Success, "It says so.", "")
+		wantResult(t, first, turn.Success, "It says so.", "")
 		if first.Session == "" || first.Usage.Input == 0 || first.Usage.Output == 0 || first.Model == "" {
 			t.Errorf("%+v", first)
 		}
@@ -121,7 +121,7 @@ func (a realAgent) stories(t *testing.T) {
 			t.Error("the session was not continued")
 		}
 		if _, err := os.Stat(filepath.Join(b.Workdir, "seen")); err != nil {
-			t.Error("what was refused was done")
+			t.Error("the refused command ran")
 		}
 	})
 
@@ -143,9 +143,9 @@ func (a realAgent) stories(t *testing.T) {
 		a.again(b)
 		b.Session, b.Prompt = first.Session, []byte("your operator chose: allow\n")
 		b.Grants.Once, _ = turn.Decisions(dir, map[string]bool{"q1": true})
-		check(t, b.run(), turn.Success, "It says tool-42.", "")
+		wantResult(t, b.run(), turn.Success, "It says tool-42.", "")
 		if !model.Saw("tool-42") {
-			t.Error("what was allowed was not done")
+			t.Error("the allowed command did not run")
 		}
 		if files, _ := os.ReadDir(b.Config.Env["TEST_QUESTIONS"]); len(files) != 1 {
 			t.Errorf("the operator was asked %d times", len(files))
@@ -169,7 +169,7 @@ func (a realAgent) stories(t *testing.T) {
 		}
 	})
 
-	t.Run("what it is, and a session that is gone", func(t *testing.T) {
+	t.Run("its description, and a session that is gone", func(t *testing.T) {
 		b, _ := a.start(t, clitest.Answer{Text: "fresh"})
 		about, err := b.AskACP(t.Context())
 		if err != nil || about.Name == "" || about.Version == "" || !about.Loads || about.Resumes != a.resumes {

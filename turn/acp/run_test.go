@@ -18,8 +18,8 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// host is turn.ACPCommand. A question to the operator is written to a file, and its id is
-// its number.
+// host is turn.ACPCommand. It writes each question to the operator to a file that is named by its
+// number, which is its id.
 func host(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -34,7 +34,7 @@ func host(args []string) int {
 func askByFile(_ context.Context, text string) (string, error) {
 	dir := os.Getenv("TEST_QUESTIONS")
 	if dir == "" {
-		return "", errors.New("nobody is there")
+		return "", errors.New("the operator is unreachable")
 	}
 	asked, err := os.ReadDir(dir)
 	if err != nil {
@@ -82,63 +82,60 @@ func (b *fixture) prepare(epoch uint64) {
 	}
 }
 
-// wantNoProcesses fails the test unless nothing of the attempt lives. The kernel closes the files
-// of a process's last threads a moment after its end.
+// wantNoProcesses checks that all processes of the attempt have ended. The kernel closes the files of
+// the last threads of a process a moment after its end.
 func (b *fixture) wantNoProcesses() {
 	b.t.Helper()
 	held, _, err := turn.Probe(b.Dir)
 	for until := time.Now().Add(5 * time.Second); held && time.Now().Before(until); held, _, err = turn.Probe(b.Dir) {
-		time.Sleep(10 * time.Millisecond) // a lock tells nobody that it is free
+		time.Sleep(10 * time.Millisecond) // a lock cannot be awaited without taking it
 	}
 	if held || err != nil {
-		b.t.Errorf("it lives: %v, %v", held, err)
+		b.t.Errorf("the attempt is alive: %v, %v", held, err)
 	}
 }
 
 func (b *fixture) run() turn.Result {
 	b.t.Helper()
-	res, err := b.Config.Run(b.t.Context(), b.Attempt, nil)
+	return b.runWith(b.t.Context(), nil)
+}
+
+func (b *fixture) runWith(ctx context.Context, show func(turn.Progress)) turn.Result {
+	b.t.Helper()
+	res, err := b.Config.Run(ctx, b.Attempt, show)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return res
 }
 
-// stopAt runs the attempt, and stops it when the agent has said want.
-func (b *fixture) stopAt(want string) turn.Result {
+// stopAt runs the attempt, and stops it at this text of the agent.
+func (b *fixture) stopAt(text string) turn.Result {
 	b.t.Helper()
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	defer cancel(nil)
-	res, err := b.Config.Run(ctx, b.Attempt, func(p turn.Progress) {
-		if strings.Contains(p.Event.Text, want) {
+	return b.runWith(ctx, func(p turn.Progress) {
+		if strings.Contains(p.Event.Text, text) {
 			cancel(turn.ErrStopped)
 		}
 	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return res
 }
 
-// stopWhen runs the attempt, and stops it when something holds.
-func (b *fixture) stopWhen(holds func() bool) turn.Result {
+// stopWhen runs the attempt, and stops it when a condition is true.
+func (b *fixture) stopWhen(isTrue func() bool) turn.Result {
 	b.t.Helper()
 	ctx, cancel := context.WithCancelCause(b.t.Context())
 	defer cancel(nil)
 	go func() {
-		for !holds() && ctx.Err() == nil {
-			time.Sleep(20 * time.Millisecond) // what holds is a file of another process
+		for !isTrue() && ctx.Err() == nil {
+			time.Sleep(20 * time.Millisecond) // the condition is a file of another process
 		}
 		cancel(turn.ErrStopped)
 	}()
-	res, err := b.Config.Run(ctx, b.Attempt, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return res
+	return b.runWith(ctx, nil)
 }
 
-func check(t *testing.T, r turn.Result, status turn.Status, text, reason string) {
+func wantResult(t *testing.T, r turn.Result, status turn.Status, text, reason string) {
 	t.Helper()
 	if r.Status != status || r.Text != text || !strings.Contains(r.Reason, reason) || (reason == "") != (r.Reason == "") {
 		t.Errorf("%s %q, because %q; want %s %q, because %q\n%s", r.Status, r.Text, r.Reason, status, text, reason, r.Stderr)
@@ -146,26 +143,17 @@ func check(t *testing.T, r turn.Result, status turn.Status, text, reason string)
 }
 
 func init() {
-	waits := func(s *scripted, p received) {
+	scripts["waits"] = func(s *scripted) {
+		p := s.begin()
 		s.say("working")
 		s.until("session/cancel")
 		os.WriteFile("cancelled", nil, 0o600)
 		s.say(", cancelled")
-		s.end(p, "cancelled")
-		s.until("")
+		s.finish(p, "cancelled")
 	}
-	scripts["waits"] = func(s *scripted) { waits(s, s.begin()) }
-	scripts["ignores all"] = func(s *scripted) {
-		signal.Ignore(syscall.SIGTERM)
-		s.begin()
-		s.say("working")
-		select {}
-	}
-	scripts["answers no cancel"] = func(s *scripted) {
-		s.begin()
-		s.say("working")
-		time.Sleep(time.Hour)
-	}
+	hangs := func(s *scripted) { s.begin(); s.say("working"); time.Sleep(time.Hour) }
+	scripts["ignores cancel"] = hangs
+	scripts["ignores cancel and SIGTERM"] = func(s *scripted) { signal.Ignore(syscall.SIGTERM); hangs(s) }
 	scripts["dies"] = func(s *scripted) {
 		s.begin()
 		s.say("half an")
@@ -177,11 +165,7 @@ func init() {
 	scripts["hangs"] = func(*scripted) { time.Sleep(time.Hour) } // select {} would be a deadlock, which ends a program
 	scripts["hangs at new"] = func(s *scripted) { s.initialize(object{}); time.Sleep(time.Hour) }
 	scripts["another version"] = func(s *scripted) { s.reply(s.until("initialize"), object{"protocolVersion": 9}); s.until("") }
-	scripts["login"] = func(s *scripted) {
-		s.initialize(object{})
-		s.fault(s.until("session/new"), -32000, "Authentication required", object{"details": "run x login"})
-		s.until("")
-	}
+	scripts["login"] = refusing(object{}, "session/new", -32000, "Authentication required", object{"details": "run x login"})
 	scripts["rate limit"] = func(s *scripted) {
 		p := s.begin()
 		s.fault(p, -32603, "Internal error", object{"details": "429 too many requests"})
@@ -192,15 +176,13 @@ func init() {
 		for range 20000 {
 			s.say("xy")
 		}
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	}
 	scripts["long lines"] = func(s *scripted) {
 		p := s.begin()
 		s.line(strings.Repeat("x", maxMessage+1))
 		s.say("well")
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	}
 	scripts["does not read"] = func(s *scripted) {
 		s.begin()
@@ -210,7 +192,7 @@ func init() {
 		s.say("done")
 		time.Sleep(time.Hour)
 	}
-	scripts["asks much"] = func(s *scripted) {
+	scripts["unknown requests"] = func(s *scripted) {
 		p := s.begin()
 		for i, method := range []string{"fs/read_text_file", "terminal/create", "elicitation/create", "_x"} {
 			s.send(object{"jsonrpc": "2.0", "id": i, "method": method, "params": object{}})
@@ -219,10 +201,9 @@ func init() {
 			}
 		}
 		s.say("all refused")
-		s.end(p, "end_turn")
-		s.until("")
+		s.finish(p, "end_turn")
 	}
-	scripts["refuses"] = func(s *scripted) { p := s.begin(); s.say("I would rather not."); s.end(p, "refusal"); s.until("") }
+	scripts["refuses"] = func(s *scripted) { p := s.begin(); s.say("I would rather not."); s.finish(p, "refusal") }
 	scripts["stays"] = func(s *scripted) {
 		signal.Ignore(syscall.SIGTERM)
 		p := s.begin()
@@ -230,39 +211,34 @@ func init() {
 		s.end(p, "end_turn")
 		time.Sleep(time.Hour)
 	}
-	scripts["tells its session"] = func(s *scripted) {
+	scripts["loads sessions"] = func(s *scripted) {
 		s.initialize(object{"loadSession": true})
 		s.newSession()
-		p := s.until("session/prompt")
-		s.say("hello")
-		s.end(p, "end_turn")
-		s.until("")
+		s.answer("hello")
 	}
 }
 
-// A stop cancels the turn before it ends the process.
-func TestStop(t *testing.T) {
+// TestStopCancelsTurn checks that a stop cancels the turn before it ends the process.
+func TestStopCancelsTurn(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, "waits")
-	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
+	wantResult(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
 	if _, err := os.Stat(filepath.Join(b.Workdir, "cancelled")); err != nil {
-		t.Error("the agent was not asked to cancel")
+		t.Error("the agent got no session/cancel")
 	}
 }
 
-// An agent that does not heed the stop is ended, and killed.
+// TestStopUnresponsiveAgent checks that a stop ends an agent that ignores it.
 func TestStopUnresponsiveAgent(t *testing.T) {
 	t.Parallel()
-	for _, script := range []string{"answers no cancel", "ignores all", "does not read"} {
+	for script, text := range map[string]string{
+		"ignores cancel": "working", "ignores cancel and SIGTERM": "working", "does not read": "agent does not read",
+	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
 			b := newFixture(t, script)
 			b.Grace = 300 * time.Millisecond
-			want := "working"
-			if script == "does not read" {
-				want = "agent does not read"
-			}
-			if r := b.stopAt(want); r.Status != turn.Canceled {
+			if r := b.stopAt(text); r.Status != turn.Canceled {
 				t.Errorf("%+v", r)
 			}
 			b.wantNoProcesses()
@@ -270,7 +246,7 @@ func TestStopUnresponsiveAgent(t *testing.T) {
 	}
 }
 
-// A hostile or broken agent costs its turn alone, and ends with it.
+// TestBadAgents checks that the turn of a hostile or broken agent ends, and all its processes.
 func TestBadAgents(t *testing.T) {
 	t.Parallel()
 	for script, c := range map[string]struct {
@@ -286,7 +262,7 @@ func TestBadAgents(t *testing.T) {
 		"rate limit":        {turn.Failed, "", "Internal error: 429 too many requests"},
 		"flood":             {turn.Success, strings.Repeat("xy", 20000), ""},
 		"long lines":        {turn.Success, "well", ""},
-		"asks much":         {turn.Success, "all refused", ""},
+		"unknown requests":  {turn.Success, "all refused", ""},
 		"refuses":           {turn.Failed, "I would rather not.", "the agent refused this message"},
 		"stays":             {turn.Success, "done", ""},
 	} {
@@ -296,13 +272,13 @@ func TestBadAgents(t *testing.T) {
 			if strings.HasPrefix(script, "hangs") {
 				b.Silence, b.Grace = 1500*time.Millisecond, 200*time.Millisecond
 			}
-			check(t, b.run(), c.status, c.text, c.reason)
+			wantResult(t, b.run(), c.status, c.text, c.reason)
 			b.wantNoProcesses()
 		})
 	}
 }
 
-func TestCredential(t *testing.T) {
+func TestMissingLogin(t *testing.T) {
 	t.Parallel()
 	r := newFixture(t, "login").run()
 	if r.Credential == nil || !strings.Contains(r.Credential.Error(), "agent:acp") || !strings.Contains(r.Credential.Error(), "run x login") {
@@ -310,7 +286,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// Text that comes after the answer to the prompt belongs to the answer.
+// TestTextAfterPromptAnswer checks that text after the end of the turn belongs to the answer.
 func TestTextAfterPromptAnswer(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"answers before it speaks", "answers in the middle"} {
@@ -322,13 +298,13 @@ func TestTextAfterPromptAnswer(t *testing.T) {
 
 func TestSessionIsKept(t *testing.T) {
 	t.Parallel()
-	b := newFixture(t, "tells its session")
+	b := newFixture(t, "loads sessions")
 	if r := b.run(); r.Session != "s1" {
 		t.Errorf("session %q", r.Session)
 	}
 	b = newFixture(t, "plain")
 	if r := b.run(); r.Session != "" {
-		t.Errorf("session %q of an agent that can load none", r.Session)
+		t.Errorf("session %q of an agent that cannot load sessions", r.Session)
 	}
 	b = newFixture(t, "gone")
 	b.Session = "kept"
@@ -337,14 +313,14 @@ func TestSessionIsKept(t *testing.T) {
 	}
 }
 
-// What the operator has answered to the question of an attempt holds for the next one,
-// and until it was used.
+// TestDecisionsHoldForNextAttempt checks that the operator's answer to the question of an attempt is
+// valid for the next ones until it is used.
 func TestDecisionsHoldForNextAttempt(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, "cancels in order")
 	b.Config.Env = map[string]string{"TEST_QUESTIONS": t.TempDir()}
 	b.Grants.Ask = true
-	check(t, b.run(), turn.Success, "I would like to. \n\ncancelled", "")
+	wantResult(t, b.run(), turn.Success, "I would like to. \n\ncancelled", "")
 
 	dir := filepath.Dir(b.Dir)
 	once, refused := turn.Decisions(dir, map[string]bool{"q1": false, "q2": true})
@@ -358,19 +334,19 @@ func TestDecisionsHoldForNextAttempt(t *testing.T) {
 
 	b.prepare(2)
 	b.Command[2], b.Grants.Once = "asks for another first", once
-	check(t, b.run(), turn.Success, "cancelled \n\ncancelled \n\ncancelled", "") // it asks for another one first, and the turn waits
+	wantResult(t, b.run(), turn.Success, "cancelled \n\ncancelled \n\ncancelled", "") // it asks for another one first, and the turn waits
 	if got, _ := turn.Decisions(dir, map[string]bool{"q1": true}); len(got) != 1 {
 		t.Errorf("%q is not left", got)
 	}
 	b.prepare(3)
 	b.Grants.Ask = false
-	check(t, b.run(), turn.Success, "ao \n\nro", "")
+	wantResult(t, b.run(), turn.Success, "ao \n\nro", "")
 	if got, _ := turn.Decisions(dir, map[string]bool{"q1": true}); len(got) > 0 {
 		t.Errorf("%q is left, although it was used", got)
 	}
 }
 
-// doctor and init ask the agent what it is.
+// TestAskACP asks an agent for its description, as doctor and init do.
 func TestAskACP(t *testing.T) {
 	t.Parallel()
 	about, err := newFixture(t, "replay").AskACP(t.Context())
@@ -385,11 +361,11 @@ func TestAskACP(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if _, err := newFixture(t, "hangs").AskACP(ctx); err == nil {
-		t.Error("an agent that hangs has an answer")
+		t.Error("an agent that hangs has a description")
 	}
 }
 
-// In a sandbox both our process and the agent run.
+// TestInSandbox checks that our process and the agent run in a sandbox.
 func TestInSandbox(t *testing.T) {
 	t.Parallel()
 	b := newFixture(t, "waits")
@@ -400,10 +376,10 @@ func TestInSandbox(t *testing.T) {
 		t.Skip(err)
 	}
 	b.Box = &turn.Sandbox{Network: true}
-	check(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
+	wantResult(t, b.stopAt("working"), turn.Canceled, "working, cancelled", "stopped")
 	b = newFixture(t, "plain")
 	b.Box = &turn.Sandbox{}
-	check(t, b.run(), turn.Success, "It is blue.", "")
+	wantResult(t, b.run(), turn.Success, "It is blue.", "")
 	if about, err := newFixture(t, "plain").AskACP(t.Context()); err != nil || about.Name != "scripted" {
 		t.Errorf("%+v, %v", about, err)
 	}

@@ -17,8 +17,8 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// The test binary is also the agent: `__agent NAME` runs the script of that name. And it
-// stands in for our own, which a runner starts.
+// TestMain makes the test binary also the agent: `__agent NAME` runs the script of that name. It also
+// stands in for our own program, which a runner starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "__agent" {
 		s := &scripted{in: bufio.NewReaderSize(os.Stdin, 1<<20)}
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-		flag.Set("test.parallel", "8") // these tests wait; the real agents, which run otherwise, work
+		flag.Set("test.parallel", "8") // these tests wait, other than those with real agents
 	}
 	os.Exit(m.Run())
 }
@@ -135,8 +135,31 @@ func (s *scripted) newSession() {
 	s.reply(s.until("session/new"), object{"sessionId": "s1"})
 }
 
+// end ends the turn.
 func (s *scripted) end(prompt received, reason string) {
 	s.reply(prompt, object{"stopReason": reason})
+}
+
+// finish ends the turn and waits until the input of the agent ends.
+func (s *scripted) finish(prompt received, reason string) {
+	s.end(prompt, reason)
+	s.until("")
+}
+
+// answer awaits the prompt and answers it.
+func (s *scripted) answer(words string) {
+	p := s.until("session/prompt")
+	s.say(words)
+	s.finish(p, "end_turn")
+}
+
+// refusing returns an agent with these capabilities that answers a request with an error.
+func refusing(capabilities object, method string, code int, text string, data any) func(*scripted) {
+	return func(s *scripted) {
+		s.initialize(capabilities)
+		s.fault(s.until(method), code, text, data)
+		s.until("")
+	}
 }
 
 var allOptions = []object{
@@ -163,10 +186,10 @@ func (s *scripted) ask(call object, options any) string {
 	}
 }
 
-// playResult is what came of a script.
+// playResult has the events of a turn, and the messages that the agent received.
 type playResult struct {
 	events []turn.Event
-	wire   string // what the agent was sent
+	wire   string
 }
 
 // play runs the agent of a script with settings.
@@ -204,9 +227,10 @@ func (p playResult) done(t *testing.T) turn.Event {
 	return p.events[len(p.events)-1]
 }
 
-// said returns the text of the answer.
-func (p playResult) said() string { return p.texts(turn.TextDelta) }
+// answer returns the text of the answer.
+func (p playResult) answer() string { return p.texts(turn.TextDelta) }
 
+// texts returns the text of all events of a kind.
 func (p playResult) texts(kind turn.EventKind) string {
 	var b strings.Builder
 	for _, e := range p.events {
@@ -217,7 +241,7 @@ func (p playResult) texts(kind turn.EventKind) string {
 	return b.String()
 }
 
-// decisions returns how requests for permission were decided.
+// decisions returns the decisions about the requests for permission.
 func (p playResult) decisions() (all []string) {
 	for _, e := range p.events {
 		if e.Kind == turn.Permission {

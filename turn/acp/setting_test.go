@@ -8,26 +8,25 @@ import (
 	"agentstateloop/turn"
 )
 
-// chooser is an agent that answers with what was chosen of its settings, in order.
-func chooser(opened object) func(*scripted) {
+// settingsAgent returns an agent whose answer lists our changes of its settings, in order. opened is
+// its answer to session/new.
+func settingsAgent(opened object) func(*scripted) {
 	return func(s *scripted) {
 		s.initialize(object{})
 		s.session = "s1"
 		opened["sessionId"] = "s1"
 		s.reply(s.until("session/new"), opened)
-		var chosen []string
+		var changes []string
 		for {
 			h := s.read()
 			switch h.Method {
 			case "session/prompt":
-				s.say(strings.Join(chosen, ", "))
-				s.end(h, "end_turn")
-				s.until("")
-				return
+				s.say(strings.Join(changes, ", "))
+				s.finish(h, "end_turn")
 			case "session/set_config_option", "session/set_model", "session/set_mode":
 				var p map[string]any
 				if err := json.Unmarshal(h.Params, &p); err != nil || p["sessionId"] != "s1" {
-					s.fault(h, -32602, "what?", nil)
+					s.fault(h, -32602, "invalid", nil)
 					continue
 				}
 				if p["value"] == "dear" {
@@ -35,8 +34,8 @@ func chooser(opened object) func(*scripted) {
 					continue
 				}
 				delete(p, "sessionId")
-				chosen = append(chosen, strings.TrimPrefix(h.Method, "session/")+" "+jsonText(p))
-				if p["value"] == "large" { // which has a setting of its own
+				changes = append(changes, strings.TrimPrefix(h.Method, "session/")+" "+jsonText(p))
+				if p["value"] == "large" { // a model with another setting
 					s.reply(h, object{"configOptions": []object{
 						{"id": "m", "category": "model", "type": "select", "currentValue": "large"},
 						{"id": "effort", "type": "select", "currentValue": "low", "options": []object{{"value": "low"}, {"value": "high"}}},
@@ -49,7 +48,7 @@ func chooser(opened object) func(*scripted) {
 	}
 }
 
-var theirSettings = []any{
+var agentSettings = []any{
 	7,
 	object{"id": "m", "category": "model", "type": "select", "currentValue": "small", "options": []object{
 		{"group": "all", "options": []object{{"value": "small"}, {"value": "large"}, {"value": "dear"}}}}},
@@ -58,22 +57,22 @@ var theirSettings = []any{
 }
 
 func init() {
-	scripts["with settings"] = chooser(object{"configOptions": theirSettings})
-	scripts["with models and modes"] = chooser(object{
+	scripts["with settings"] = settingsAgent(object{"configOptions": agentSettings})
+	scripts["with models and modes"] = settingsAgent(object{
 		"models": object{"currentModelId": "small", "availableModels": []object{{"modelId": "small"}, {"modelId": "large"}}},
 		"modes":  object{"currentModeId": "plan", "availableModes": []object{{"id": "plan"}, {"id": "default"}, {"id": "yolo"}}},
 	})
 }
 
-// TestSettings chooses settings of a session: the model first, the mode last, and nothing that
-// is so already. What the agent does not have, or does not accept, is an obstacle and no failure
-// of the message.
-func TestSettings(t *testing.T) {
+// TestSettingsOfSession checks that the model is set first and the mode last, and a setting with the
+// right value not at all. A setting that the agent does not have or rejects is an obstacle, not a
+// failure of the message.
+func TestSettingsOfSession(t *testing.T) {
 	for _, c := range []struct {
-		script  string
-		options map[string]string
-		chosen  string
-		wrong   string
+		script   string
+		options  map[string]string
+		changes  string
+		obstacle string
 	}{
 		{"with settings", nil, "", ""},
 		{"with settings", map[string]string{"mode": "read-only", "model": "large", "effort": "high"},
@@ -94,14 +93,14 @@ func TestSettings(t *testing.T) {
 	} {
 		p := play(t, c.script, func(s *Settings) { s.Options = c.options })
 		done := p.done(t)
-		if c.wrong != "" {
-			if !done.Failed || !done.Obstacle || !strings.Contains(done.Text, c.wrong) || p.said() != "" {
-				t.Errorf("%s, %v: %+v; %q", c.script, c.options, done, p.said())
+		if c.obstacle != "" {
+			if !done.Failed || !done.Obstacle || !strings.Contains(done.Text, c.obstacle) || p.answer() != "" {
+				t.Errorf("%s, %v: %+v; %q", c.script, c.options, done, p.answer())
 			}
 			continue
 		}
-		if done.Failed || p.said() != c.chosen {
-			t.Errorf("%s, %v: chosen %s, want %s; %+v", c.script, c.options, p.said(), c.chosen, done)
+		if done.Failed || p.answer() != c.changes {
+			t.Errorf("%s, %v: changed %s, want %s; %+v", c.script, c.options, p.answer(), c.changes, done)
 		}
 		if model := c.options["model"]; model != "" && done.Model != model {
 			t.Errorf("%s, %v: the model is %q", c.script, c.options, done.Model)
@@ -109,8 +108,8 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingIsObstacle runs an attempt whose options the agent does not have: the
-// message waits, and is not burned.
+// TestInvalidSettingIsObstacle checks that the message of an attempt waits whose options the agent
+// does not have.
 func TestInvalidSettingIsObstacle(t *testing.T) {
 	b := newFixture(t, "with settings")
 	b.Config.Options = map[string]string{"colour": "red"}
@@ -146,46 +145,36 @@ func init() {
 			s.say("Warning: Model metadata not found\n\n")
 		}
 		s.say("It is green.")
-		s.end(prompt, "end_turn")
-		s.until("")
+		s.finish(prompt, "end_turn")
 	}
 }
 
-// TestWarningsAreNotAnswer has the program of the agent warn its user: codex says so in the
+// TestWarningsAreNotAnswer has the program of the agent warn its user. codex puts the warning into the
 // answer, unless its client takes notices.
 func TestWarningsAreNotAnswer(t *testing.T) {
-	p := play(t, "warns", nil)
-	if p.said() != "It is green." {
-		t.Errorf("the answer is %q", p.said())
+	if p := play(t, "warns", nil); p.answer() != "It is green." {
+		t.Errorf("the answer is %q", p.answer())
 	}
 }
 
 func init() {
-	scripts["gives up"] = func(s *scripted) { // as codex-acp does
-		p := s.begin()
-		thread := func(status string) {
-			s.update("session_info_update", object{"_meta": object{"codex": object{"threadStatus": object{"type": status}}}})
+	reports := func(answer string, statuses ...string) func(*scripted) { // as codex-acp does
+		return func(s *scripted) {
+			p := s.begin()
+			s.update("session_info_update", object{"title": "a title"})
+			for _, status := range statuses {
+				s.update("session_info_update", object{"_meta": object{"codex": object{"threadStatus": object{"type": status}}}})
+			}
+			s.say(answer)
+			s.finish(p, "end_turn")
 		}
-		thread("active")
-		s.update("session_info_update", object{"title": "a title"})
-		thread("systemError")
-		s.say("unexpected status 503 Service Unavailable: Overloaded\n\n")
-		s.end(p, "end_turn")
-		s.until("")
 	}
-	scripts["gave up before"] = func(s *scripted) {
-		p := s.begin()
-		for _, status := range []string{"systemError", "active"} {
-			s.update("session_info_update", object{"_meta": object{"codex": object{"threadStatus": object{"type": status}}}})
-		}
-		s.say("It is green.")
-		s.end(p, "end_turn")
-		s.until("")
-	}
+	scripts["gives up"] = reports("unexpected status 503 Service Unavailable: Overloaded\n\n", "active", "systemError")
+	scripts["gave up before"] = reports("It is green.", "systemError", "active")
 }
 
-// TestAgentGivesUp has an agent report that its turn has failed, and end it as if it had
-// not: what it says then is the reason, and no answer.
+// TestAgentGivesUp has an agent report that its turn has failed, and end it as successful: its text is
+// then the reason of the failure, not an answer.
 func TestAgentGivesUp(t *testing.T) {
 	if done := play(t, "gives up", nil).done(t); !done.Failed || done.Text != "unexpected status 503 Service Unavailable: Overloaded" {
 		t.Errorf("%+v", done)
@@ -193,5 +182,5 @@ func TestAgentGivesUp(t *testing.T) {
 	if r := newFixture(t, "gives up").run(); r.Outage == nil || r.Outage.Kind != "overload" {
 		t.Errorf("%+v", r)
 	}
-	check(t, newFixture(t, "gave up before").run(), turn.Success, "It is green.", "")
+	wantResult(t, newFixture(t, "gave up before").run(), turn.Success, "It is green.", "")
 }

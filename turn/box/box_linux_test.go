@@ -18,7 +18,8 @@ func helpers() map[string]func([]string) error {
 	return map[string]func([]string) error{escapesCommand: runEscapes, escapeCommand: runEscape, runnerCommand: runRunner}
 }
 
-// Each escape works outside of a sandbox, where that can be tried, and none does inside.
+// TestEscapes checks that no escape works in a sandbox, and that each one works outside, where that can
+// be tried.
 func TestEscapes(t *testing.T) {
 	p := newTargets(t)
 	arg, err := json.Marshal(p)
@@ -40,7 +41,7 @@ func TestEscapes(t *testing.T) {
 		b := box.Box{Self: p.Self, Write: []string{p.Work}, Read: []string{p.Self}, Dir: p.Work}
 		var out bytes.Buffer
 		if err := b.Run(t.Context(), w, box.Program{
-			Argv: []string{p.Self, escapesCommand, string(arg)}, Env: []string{"PATH=/usr/bin:/bin:" + p.Folder},
+			Argv: []string{p.Self, escapesCommand, string(arg)}, Env: []string{"PATH=/usr/bin:/bin:" + p.Folder}, // with a hidden folder
 			Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
 		}); err != nil {
 			t.Fatalf("%v\n%s", err, out.String())
@@ -74,9 +75,9 @@ func parse(t *testing.T, text string) []result {
 	return results
 }
 
-// The sockets of the machine stay out of reach when its network is granted. What
-// listens on loopback does not. The escapes that use no socket are tried again only where
-// all that is real is required.
+// TestNetwork checks that a program with the network of the machine reaches the servers on loopback,
+// but not the other sockets of the machine. It tries the escapes without sockets again only where real
+// programs are required.
 func TestNetwork(t *testing.T) {
 	t.Parallel()
 	p := newTargets(t)
@@ -109,7 +110,8 @@ func TestNetwork(t *testing.T) {
 	})
 }
 
-// What a program left in its folder changes nothing about the next sandbox.
+// TestReplacedGrantedFolders checks that a link that a program leaves in its folder does not grant its
+// target to the next sandbox.
 func TestReplacedGrantedFolders(t *testing.T) {
 	inEachWay(t, func(t *testing.T, w box.Way) {
 		base := t.TempDir()
@@ -141,7 +143,8 @@ func TestReplacedGrantedFolders(t *testing.T) {
 	})
 }
 
-// A sandbox is empty but for what every program needs. It is the same in both ways.
+// TestSandboxContent checks the files and processes of an empty sandbox, which are the same in both
+// ways.
 func TestSandboxContent(t *testing.T) {
 	inEachWay(t, func(t *testing.T, w box.Way) {
 		dir := t.TempDir()
@@ -174,8 +177,8 @@ func TestSandboxContent(t *testing.T) {
 	})
 }
 
-// What cannot be granted is an error, and nothing runs.
-func TestGrants(t *testing.T) {
+// TestForbiddenGrants checks that a forbidden or missing folder is an error, before the program runs.
+func TestForbiddenGrants(t *testing.T) {
 	inEachWay(t, func(t *testing.T, w box.Way) {
 		dir := t.TempDir()
 		link := filepath.Join(dir, "link")

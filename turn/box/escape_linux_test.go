@@ -19,16 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The hidden arguments of this test binary: all escapes with a prey, or one.
+// The hidden arguments of this test binary: all escapes with their targets, or one.
 const (
 	escapesCommand = "__escapes"
 	escapeCommand  = "__escape"
 )
 
-// canary is what no program in a sandbox may read, wherever it stands.
+// canary is a text that no program in a sandbox may read, in any file or process.
 const canary = "canary-7351"
 
-// targets is what an escape is after, on the outside.
+// targets are the files, processes and sockets outside that the escapes try to reach.
 type targets struct {
 	Secret   string // a file of the user's, with the canary
 	Folder   string // the folder of Secret; it is also in PATH
@@ -48,7 +48,7 @@ type targets struct {
 type escape struct {
 	name  string // class and case
 	try   func(p targets) error
-	works bool // outside of a sandbox, for any user, without harm: the test sees that it does
+	works bool // outside of a sandbox, for any user, without harm: the test checks it
 }
 
 // call makes a system call that needs no more than three arguments.
@@ -61,11 +61,11 @@ func call(number int, args ...uintptr) error {
 	return nil
 }
 
-// reads returns nil if the file at path holds the canary.
+// reads returns nil if the file at path has the canary.
 func reads(path string) error {
 	b, err := os.ReadFile(path)
 	if err == nil && !bytes.Contains(b, []byte(canary)) {
-		err = errors.New("the canary is not there")
+		err = errors.New("the file does not have the canary")
 	}
 	return err
 }
@@ -82,7 +82,7 @@ func writes(path string) error {
 // anyOf returns nil if one of the paths of a pattern passes try.
 func anyOf(pattern string, try func(string) error) error {
 	paths, _ := filepath.Glob(pattern)
-	err := errors.New("nothing there")
+	err := errors.New("no such file")
 	for _, path := range paths {
 		if err = try(path); err == nil {
 			return nil
@@ -93,6 +93,12 @@ func anyOf(pattern string, try func(string) error) error {
 
 func exists(path string) error {
 	_, err := os.Lstat(path)
+	return err
+}
+
+// readLink returns nil if the path is a link that can be read.
+func readLink(path string) error {
+	_, err := os.Readlink(path)
 	return err
 }
 
@@ -209,62 +215,26 @@ func writeEscapes() []escape {
 	for _, name := range []string{"passwd", "hosts", "nsswitch.conf"} {
 		all = append(all, escape{"write /etc/" + name, func(targets) error { return writes("/etc/" + name) }, false})
 	}
-	for name, mode := range map[string]uint32{"setuid": unix.S_ISUID, "setgid": unix.S_ISGID, "both": unix.S_ISUID | unix.S_ISGID} {
-		path := func(p targets) string { return filepath.Join(p.Work, "mode-"+name) }
-		made := func(p targets, make func(path string) error) error {
-			os.Remove(path(p))
-			if err := make(path(p)); err != nil {
+	for name, mode := range map[string]uint32{"setuid": unix.S_ISUID | 0o755, "setgid": unix.S_ISGID | 0o755, "both": unix.S_ISUID | unix.S_ISGID | 0o755} {
+		for way, make := range modeEscapes {
+			all = append(all, escape{"mode: " + way + " " + name, func(p targets) error {
+				path := filepath.Join(p.Work, "mode-"+name)
+				os.Remove(path)
+				if err := make(path, mode); err != nil {
+					return err
+				}
+				info, err := os.Stat(path)
+				if err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
+					err = errors.New("it has an ordinary mode")
+				}
 				return err
-			}
-			info, err := os.Stat(path(p))
-			if err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) == 0 {
-				err = errors.New("it has an ordinary mode")
-			}
-			return err
+			}, true})
 		}
-		plain := func(path string) error { return os.WriteFile(path, nil, 0o600) }
-		all = append(all,
-			escape{"mode: chmod to " + name, func(p targets) error {
-				return made(p, func(path string) error { return errors.Join(plain(path), unix.Chmod(path, mode|0o755)) })
-			}, true},
-			escape{"mode: fchmod to " + name, func(p targets) error {
-				return made(p, func(path string) error {
-					f, err := os.Create(path)
-					if err != nil {
-						return err
-					}
-					defer f.Close()
-					return unix.Fchmod(int(f.Fd()), mode|0o755)
-				})
-			}, true},
-			escape{"mode: fchmodat2 to " + name, func(p targets) error {
-				return made(p, func(path string) error {
-					return errors.Join(plain(path), unix.Fchmodat(unix.AT_FDCWD, path, mode|0o755, unix.AT_SYMLINK_NOFOLLOW))
-				})
-			}, true},
-			escape{"mode: create as " + name, func(p targets) error {
-				return made(p, func(path string) error {
-					fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY, mode|0o755)
-					unix.Close(fd)
-					return err
-				})
-			}, true},
-			escape{"mode: openat2 as " + name, func(p targets) error {
-				return made(p, func(path string) error {
-					fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: uint64(mode | 0o755)})
-					unix.Close(fd)
-					return err
-				})
-			}, true},
-			escape{"mode: mknod as " + name, func(p targets) error {
-				return made(p, func(path string) error { return unix.Mknod(path, unix.S_IFREG|mode|0o755, 0) })
-			}, true},
-			escape{"mode: a temporary file as " + name, func(p targets) error {
-				fd, err := unix.Open(p.Work, unix.O_TMPFILE|unix.O_WRONLY, mode|0o755)
-				unix.Close(fd)
-				return err
-			}, true},
-		)
+		all = append(all, escape{"mode: a temporary file as " + name, func(p targets) error {
+			fd, err := unix.Open(p.Work, unix.O_TMPFILE|unix.O_WRONLY, mode)
+			unix.Close(fd)
+			return err
+		}, true})
 	}
 	return append(all,
 		escape{"write our binary through a descriptor of it", func(p targets) error {
@@ -283,14 +253,39 @@ func writeEscapes() []escape {
 	)
 }
 
+// modeEscapes make a file with a mode.
+var modeEscapes = map[string]func(path string, mode uint32) error{
+	"chmod to": func(path string, mode uint32) error {
+		return errors.Join(os.WriteFile(path, nil, 0o600), unix.Chmod(path, mode))
+	},
+	"fchmod to": func(path string, mode uint32) error {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return unix.Fchmod(int(f.Fd()), mode)
+	},
+	"fchmodat2 to": func(path string, mode uint32) error {
+		return errors.Join(os.WriteFile(path, nil, 0o600), unix.Fchmodat(unix.AT_FDCWD, path, mode, unix.AT_SYMLINK_NOFOLLOW))
+	},
+	"create as": func(path string, mode uint32) error {
+		fd, err := unix.Open(path, unix.O_CREAT|unix.O_WRONLY, mode)
+		unix.Close(fd)
+		return err
+	},
+	"openat2 as": func(path string, mode uint32) error {
+		fd, err := unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: unix.O_CREAT | unix.O_WRONLY, Mode: uint64(mode)})
+		unix.Close(fd)
+		return err
+	},
+	"mknod as": func(path string, mode uint32) error { return unix.Mknod(path, unix.S_IFREG|mode, 0) },
+}
+
 func procEscapes() []escape {
 	all := []escape{
-		{"proc: a canary in any environment", func(p targets) error {
-			return anyOf("/proc/[0-9]*/environ", reads)
-		}, true},
-		{"proc: a canary in any command line", func(p targets) error {
-			return anyOf("/proc/[0-9]*/cmdline", reads)
-		}, true},
+		{"proc: a canary in any environment", func(targets) error { return anyOf("/proc/[0-9]*/environ", reads) }, true},
+		{"proc: a canary in any command line", func(targets) error { return anyOf("/proc/[0-9]*/cmdline", reads) }, true},
 		{"proc: the process outside", func(p targets) error {
 			return anyOf("/proc/[0-9]*/comm", func(path string) error {
 				if b, err := os.ReadFile(path); err != nil || string(b) != "sleep\n" {
@@ -299,19 +294,10 @@ func procEscapes() []escape {
 				return nil
 			})
 		}, true},
-		{"proc: open files of the first process", func(targets) error {
-			return anyOf("/proc/1/fd/[0-9]*", func(path string) error { _, err := os.Readlink(path); return err })
-		}, false},
-		{"proc: mapped files of the first process", func(targets) error {
-			return anyOf("/proc/1/map_files/*", func(path string) error { _, err := os.Readlink(path); return err })
-		}, false},
-		{"proc: reopen a file of the first process", func(targets) error {
-			return anyOf("/proc/1/fd/[3-9]*", writes)
-		}, false},
-		{"proc: a file that we had open", func(p targets) error {
-			_, err := unix.Write(p.FD, []byte("x"))
-			return err
-		}, false},
+		{"proc: open files of the first process", func(targets) error { return anyOf("/proc/1/fd/[0-9]*", readLink) }, false},
+		{"proc: mapped files of the first process", func(targets) error { return anyOf("/proc/1/map_files/*", readLink) }, false},
+		{"proc: reopen a file of the first process", func(targets) error { return anyOf("/proc/1/fd/[3-9]*", writes) }, false},
+		{"proc: a file that we had open", func(p targets) error { _, err := unix.Write(p.FD, []byte("x")); return err }, false},
 		{"proc: inherited descriptors", func(p targets) error {
 			for fd := 3; fd < 1024; fd++ {
 				if target, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && strings.HasPrefix(target, "/") && target != "/proc/self/fd" && !strings.HasPrefix(target, "/proc/") {
@@ -328,8 +314,7 @@ func procEscapes() []escape {
 				return err
 			}
 			defer f.Close()
-			_, err = f.Read(make([]byte, 1))
-			if err != nil && errors.Is(err, syscall.EISDIR) {
+			if _, err = f.Read(make([]byte, 1)); errors.Is(err, syscall.EISDIR) {
 				return nil
 			}
 			return err
@@ -346,6 +331,12 @@ func procEscapes() []escape {
 		all = append(all, file("proc: read", path))
 	}
 	return all
+}
+
+// trace attaches to a process as its debugger.
+func trace(pid int) error {
+	runtime.LockOSThread()
+	return unix.PtraceSeize(pid)
 }
 
 func processEscapes() []escape {
@@ -377,14 +368,8 @@ func processEscapes() []escape {
 			return unix.SchedSetAttr(1, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_IDLE}, 0)
 		}, false},
 		{"process: disk priority of the first", func(targets) error { return call(unix.SYS_IOPRIO_SET, 1, 1, 3<<13) }, false},
-		{"process: trace", func(p targets) error {
-			runtime.LockOSThread()
-			return unix.PtraceSeize(p.PID)
-		}, false},
-		{"process: trace the first", func(targets) error {
-			runtime.LockOSThread()
-			return unix.PtraceSeize(1)
-		}, false},
+		{"process: trace", func(p targets) error { return trace(p.PID) }, false},
+		{"process: trace the first", func(targets) error { return trace(1) }, false},
 		{"process: trace a child", func(targets) error {
 			cmd := exec.Command("/usr/bin/env")
 			cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
@@ -452,6 +437,13 @@ func mountEscapes() []escape {
 			return nil
 		}
 	}
+	enter := func(namespace string) error {
+		fd, err := unix.Open(namespace, unix.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Setns(fd, 0)
+	}
 	all := []escape{
 		{"mount tmpfs", func(p targets) error { return unix.Mount("none", p.Work, "tmpfs", 0, "") }, false},
 		{"mount proc", func(p targets) error { return unix.Mount("none", p.Work, "proc", 0, "") }, false},
@@ -472,20 +464,8 @@ func mountEscapes() []escape {
 		{"mount: open_tree", func(targets) error { _, err := unix.OpenTree(unix.AT_FDCWD, "/usr", unix.OPEN_TREE_CLONE); return err }, false},
 		{"mount: fsopen", func(targets) error { _, err := unix.Fsopen("tmpfs", 0); return err }, false},
 		{"mount: pivot_root", func(p targets) error { return unix.PivotRoot(p.Work, p.Work) }, false},
-		{"namespace: setns", func(targets) error {
-			fd, err := unix.Open("/proc/1/ns/mnt", unix.O_RDONLY, 0)
-			if err != nil {
-				return err
-			}
-			return unix.Setns(fd, 0)
-		}, false},
-		{"namespace: setns to our own", func(targets) error {
-			fd, err := unix.Open("/proc/self/ns/user", unix.O_RDONLY, 0)
-			if err != nil {
-				return err
-			}
-			return unix.Setns(fd, 0)
-		}, false},
+		{"namespace: setns", func(targets) error { return enter("/proc/1/ns/mnt") }, false},
+		{"namespace: setns to our own", func(targets) error { return enter("/proc/self/ns/user") }, false},
 		{"namespace: unshare -r", func(targets) error { return exec.Command("unshare", "-r", "true").Run() }, false},
 		{"namespace: bwrap in the sandbox", func(targets) error {
 			return exec.Command("bwrap", "--ro-bind", "/", "/", "true").Run()
@@ -637,10 +617,10 @@ func kernelEscapes() []escape {
 	}
 }
 
-// result is how an escape ended: Fault is "" if it worked.
+// result is the result of an escape: Fault is "" if it worked.
 type result struct{ Name, Fault string }
 
-// runEscapes tries the escapes, each in a process of its own, and prints the results.
+// runEscapes tries the escapes, each in its own process, and prints the results.
 func runEscapes(args []string) error {
 	var results []result
 	for _, e := range escapes() {
@@ -660,7 +640,7 @@ func runEscapes(args []string) error {
 	return json.NewEncoder(os.Stdout).Encode(results)
 }
 
-// runEscape tries one escape, and prints what held.
+// runEscape tries one escape.
 func runEscape(args []string) error {
 	var p targets
 	if err := json.Unmarshal([]byte(args[0]), &p); err != nil {
@@ -674,7 +654,7 @@ func runEscape(args []string) error {
 	return errors.New("unknown escape")
 }
 
-// newTargets puts up what the escapes are after.
+// newTargets makes the targets of the escapes.
 func newTargets(t *testing.T) targets {
 	t.Helper()
 	base := t.TempDir()
@@ -682,7 +662,7 @@ func newTargets(t *testing.T) targets {
 		Folder: filepath.Join(base, "bin"), Work: filepath.Join(base, "work"), Self: self(t),
 		Abstract: fmt.Sprintf("@box-test-%d", os.Getpid()), ShmKey: 0x0b0c0000 + os.Getpid()&0xffff, Shm: fmt.Sprintf("box-test-%d", os.Getpid()),
 	}
-	// The sockets lie where the sandbox can reach them.
+	// The sockets are in the working folder, which the sandbox can reach.
 	p.Secret, p.Stream, p.Datagram = filepath.Join(p.Folder, "secret"), filepath.Join(p.Work, "s"), filepath.Join(p.Work, "d")
 	must := func(err error) {
 		t.Helper()
@@ -726,7 +706,7 @@ func newTargets(t *testing.T) targets {
 	must(err)
 	t.Cleanup(func() { unix.Close(p.FD) })
 
-	// Where we are root, a program that makes anybody root.
+	// If we are root, this program makes any user root.
 	id1, err := os.ReadFile("/usr/bin/id")
 	must(err)
 	must(os.WriteFile(filepath.Join(p.Work, "setuid"), id1, 0o755))

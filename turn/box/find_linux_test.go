@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestForbidden checks which errors of bubblewrap mean that the machine forbids namespaces.
-func TestForbidden(t *testing.T) {
+// TestForbiddenNamespaces checks which errors of bubblewrap mean that the machine forbids namespaces.
+func TestForbiddenNamespaces(t *testing.T) {
 	for words, want := range map[string]bool{
 		"bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged user namespaces.": true,
 		"bwrap: Creating new namespace failed: Operation not permitted":                                                           true,

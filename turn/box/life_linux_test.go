@@ -19,8 +19,7 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// runnerCommand runs a program in a sandbox, as a process that can be killed: WAY FOLDER
-// SCRIPT MARK.
+// runnerCommand runs a program in a sandbox, in a process that can be killed: WAY FOLDER SCRIPT MARK.
 const runnerCommand = "__runner"
 
 func runRunner(args []string) error {
@@ -33,13 +32,12 @@ func runRunner(args []string) error {
 		return err
 	}
 	b := box.Box{Self: path, Write: []string{args[1]}, Dir: args[1]}
-	return b.Run(context.Background(), w, box.Program{
-		Argv: []string{"sh", "-c", args[2], args[3]}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: os.Stdout, Stderr: os.Stderr,
-	})
+	_, err = runWith(context.Background(), b, w, "sh", "-c", args[2], args[3])
+	return err
 }
 
-// daemon starts a daemon in a session of its own, whose parent is gone, and goes on
-// when it runs. Its name is that of the shell.
+// daemon starts a daemon in its own session, whose parent has ended, and awaits it. Its name is that
+// of the shell.
 const daemon = `(setsid sh -c 'setsid sh -c "trap : TERM HUP INT; >ready; while :; do sleep 1; done" "$0" </tmp >/tmp/out 2>&1 &' "$0" &); while [ ! -e ready ]; do sleep 0.02; done; `
 
 // countProcesses counts the processes of this machine that have mark in their arguments. The
@@ -59,24 +57,32 @@ func countProcesses(t *testing.T, mark string) int {
 	return n
 }
 
-// await waits until something is so.
-func await(t *testing.T, what string, so func() bool) {
+// await waits until a condition is true.
+func await(t *testing.T, name string, isTrue func() bool) {
 	t.Helper()
 	for range 3000 {
-		if so() {
+		if isTrue() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // what is awaited is of processes that are not our children
+		time.Sleep(10 * time.Millisecond) // the processes are not our children
 	}
-	t.Fatalf("still waiting: %s", what)
+	t.Fatalf("still waiting: %s", name)
 }
 
-func exists1(path string) func() bool {
-	return func() bool { _, err := os.Stat(path); return err == nil }
+// newMark returns a folder for a sandbox, and a mark for the arguments of its processes.
+func newMark(t *testing.T) (dir, mark string) {
+	t.Helper()
+	dir = t.TempDir()
+	return dir, "mark" + strings.ReplaceAll(dir, "/", "-")
 }
 
-// When Run returns, nothing that the program started runs any more: neither after it
-// ended nor after its context did.
+// isReady returns a function that reports whether a program in a sandbox has made its file "ready".
+func isReady(dir string) func() bool {
+	return func() bool { return exists(filepath.Join(dir, "ready")) == nil }
+}
+
+// TestNothingOutlivesRun checks that all processes of a program have ended when Run returns, also
+// after its context was canceled.
 func TestNothingOutlivesRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -96,28 +102,24 @@ func TestNothingOutlivesRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEachWay(t, func(t *testing.T, w box.Way) {
-				dir := t.TempDir()
-				mark := "mark" + strings.ReplaceAll(dir, "/", "-")
+				dir, mark := newMark(t)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				if c.cancel {
 					go func() {
-						for !exists1(filepath.Join(dir, "ready"))() {
-							time.Sleep(10 * time.Millisecond) // the program is in a sandbox: a file is all that it can say
+						for !isReady(dir)() {
+							time.Sleep(10 * time.Millisecond) // a program in a sandbox can only make files
 						}
 						cancel(errors.New("enough"))
 					}()
 				}
-				var out bytes.Buffer
-				err := box.Box{Self: self(t), Write: []string{dir}, Dir: dir}.Run(ctx, w, box.Program{
-					Argv: []string{"sh", "-c", c.script, mark}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
-				})
+				out, err := runWith(ctx, box.Box{Self: self(t), Write: []string{dir}, Dir: dir}, w, "sh", "-c", c.script, mark)
 				n := countProcesses(t, mark)
 				if got := fmt.Sprint(err); got != c.want && !(err == nil && c.want == "") {
-					t.Errorf("it ended with %q, want %q\n%s", got, c.want, out.String())
+					t.Errorf("it ended with %q, want %q\n%s", got, c.want, out)
 				}
-				if !exists1(filepath.Join(dir, "ready"))() {
-					t.Errorf("the daemon did not run\n%s", out.String())
+				if !isReady(dir)() {
+					t.Errorf("the daemon did not run\n%s", out)
 				}
 				if n != 0 {
 					t.Errorf("%d processes are left", n)
@@ -127,7 +129,7 @@ func TestNothingOutlivesRun(t *testing.T) {
 	}
 }
 
-// A sandbox ends with the process that made it, however that ends.
+// TestNothingOutlivesRunner checks that a sandbox ends with the process that made it, after each signal.
 func TestNothingOutlivesRunner(t *testing.T) {
 	// Under nohup this test starts with HUP ignored, and so would the runner. A signal
 	// that is caught here has its default action in a new program.
@@ -137,16 +139,15 @@ func TestNothingOutlivesRunner(t *testing.T) {
 	for _, sig := range []syscall.Signal{unix.SIGKILL, unix.SIGTERM, unix.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			inEachWay(t, func(t *testing.T, w box.Way) {
-				dir := t.TempDir()
-				mark := "mark" + strings.ReplaceAll(dir, "/", "-")
+				dir, mark := newMark(t)
 				cmd := exec.Command(self(t), runnerCommand, w.String(), dir, daemon+"sleep 600", mark)
 				cmd.Stdin = bytes.NewReader(nil)
 				if err := cmd.Start(); err != nil {
 					t.Fatal(err)
 				}
-				await(t, "the daemon", exists1(filepath.Join(dir, "ready")))
+				await(t, "the daemon", isReady(dir))
 				if countProcesses(t, mark) == 0 {
-					t.Error("nothing runs")
+					t.Error("no process runs")
 				}
 				if err := cmd.Process.Signal(sig); err != nil {
 					t.Fatal(err)
@@ -158,16 +159,10 @@ func TestNothingOutlivesRunner(t *testing.T) {
 	}
 }
 
-// A process that becomes a sandbox by Argv keeps its open files in the first process of
-// the sandbox, and only there. A signal to its group reaches the program.
-func TestArgv(t *testing.T) {
-	w, err := box.Bubblewrap(t.Context(), self(t))
-	if err != nil {
-		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+// TestFilesAndSignalsOfArgv checks that a process that becomes a sandbox by Argv keeps its open files
+// only in the first process of the sandbox, and that a signal to its group reaches the program.
+func TestFilesAndSignalsOfArgv(t *testing.T) {
+	w := findWay(t, "bubblewrap")
 	dir := t.TempDir()
 	lock := filepath.Join(t.TempDir(), "lock")
 	f, err := os.Create(lock)
@@ -198,7 +193,7 @@ func TestArgv(t *testing.T) {
 		defer f.Close()
 		return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 	}
-	await(t, "the program", exists1(filepath.Join(dir, "ready")))
+	await(t, "the program", isReady(dir))
 	if !held() {
 		t.Error("the lock is free while the sandbox lives")
 	}

@@ -1,7 +1,6 @@
 package box_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,9 +10,9 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// A program that uses more than its limits fails, or all of the sandbox is ended, and the
-// output says why.
-func TestLimits(t *testing.T) {
+// TestLimitsOfProgram checks that a program that exceeds a limit fails, or that its whole sandbox is
+// ended, and that the output has the reason.
+func TestLimitsOfProgram(t *testing.T) {
 	t.Parallel()
 	limits := box.Limits{Processes: 64, Memory: 128 << 20, FileSize: 1 << 20, CPU: time.Minute}
 	for name, c := range map[string]struct{ script, want string }{
@@ -34,20 +33,16 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inEachWay(t, func(t *testing.T, w box.Way) {
-				dir := t.TempDir()
-				mark := "mark" + strings.ReplaceAll(dir, "/", "-")
-				// Where nothing holds a bomb, it ends itself, and not this machine.
+				dir, mark := newMark(t)
+				// A fork bomb without a limit ends itself, so that this machine stays usable.
 				fuse := time.AfterFunc(5*time.Second, func() { _ = os.WriteFile(filepath.Join(dir, "stop"), nil, 0o600) })
 				defer fuse.Stop()
 				limits := limits
 				if name == "time" { // on a slow machine a second is not enough to use 128 MiB
 					limits.CPU = time.Second
 				}
-				var out bytes.Buffer
-				err := box.Box{Self: self(t), Write: []string{dir}, Dir: dir, Limits: limits}.Run(t.Context(), w, box.Program{
-					Argv: []string{"sh", "-c", c.script, mark}, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
-				})
-				got := out.String()
+				b := box.Box{Self: self(t), Write: []string{dir}, Dir: dir, Limits: limits}
+				got, err := run(t, b, w, "sh", "-c", c.script, mark)
 				if name == "time" && err != nil && err.Error() == "exit status 137" {
 					got = "killed"
 				}

@@ -43,7 +43,7 @@ func numbersInSandbox(t *testing.T, script string) (numbers []int64) {
 	return numbers
 }
 
-func TestLimitsAtTheirEdge(t *testing.T) {
+func TestLimitValues(t *testing.T) {
 	const block = 4096
 	got := numbersInSandbox(t, "stat -f -c '%b' /tmp; stat -f -c '%b' /dev/shm; stat -f -c '%b' /etc; ulimit -Hn; ulimit -Hs")
 	limittest.Run(t, []limittest.Limit{

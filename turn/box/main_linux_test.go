@@ -9,8 +9,8 @@ import (
 	"agentstateloop/turn/box"
 )
 
-// TestMain lets this test binary stand in for our own in the stages of a sandbox, and for
-// the programs that helpers lists.
+// TestMain makes this test binary stand in for our own program in the stages of a sandbox, and for the
+// programs that helpers lists.
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {
 		os.Exit(m.Run())
@@ -23,8 +23,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	err := main(os.Args[2:])
-	var exit box.Exit
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[box.Exit](err); ok {
 		os.Exit(int(exit))
 	}
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 
 const nobody = 65534
 
-// All that holds for root holds for a user without any right. The other tests run
-// once more, as such a user, where all that is real is required.
+// TestAsOrdinaryUser runs the other tests as a user without rights, where real programs are required.
 func TestAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

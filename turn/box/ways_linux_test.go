@@ -14,18 +14,22 @@ var ways = map[string]func(context.Context, string) (box.Way, error){"bubblewrap
 
 // inEachWay runs a test with each way that this machine has.
 func inEachWay(t *testing.T, test func(t *testing.T, w box.Way)) {
-	for name, find := range ways {
-		t.Run(name, func(t *testing.T) {
-			w, err := find(t.Context(), self(t))
-			if err != nil {
-				if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
-					t.Fatal(err)
-				}
-				t.Skip(err)
-			}
-			test(t, w)
-		})
+	for name := range ways {
+		t.Run(name, func(t *testing.T) { test(t, findWay(t, name)) })
 	}
+}
+
+// findWay returns a way to make a sandbox, or skips the test.
+func findWay(t *testing.T, name string) box.Way {
+	t.Helper()
+	w, err := ways[name](t.Context(), self(t))
+	if err != nil {
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return w
 }
 
 func self(t *testing.T) string {
@@ -37,19 +41,23 @@ func self(t *testing.T) string {
 	return path
 }
 
-// run runs a program in b and returns what it printed.
+// run runs a program in b and returns its output.
 func run(t *testing.T, b box.Box, w box.Way, argv ...string) (string, error) {
 	t.Helper()
+	return runWith(t.Context(), b, w, argv...)
+}
+
+func runWith(ctx context.Context, b box.Box, w box.Way, argv ...string) (string, error) {
 	var out bytes.Buffer
-	err := b.Run(t.Context(), w, box.Program{
+	err := b.Run(ctx, w, box.Program{
 		Argv: argv, Env: []string{"PATH=/usr/bin:/bin"}, Stdin: bytes.NewReader(nil), Stdout: &out, Stderr: &out,
 	})
 	return out.String(), err
 }
 
-// What a program is granted works: it reads, writes and moves files, and its exit code
-// and its output arrive.
-func TestRun(t *testing.T) {
+// TestRunInGrantedFolder checks that a program reads, writes and moves files in its folder, and that
+// its exit code and its output arrive.
+func TestRunInGrantedFolder(t *testing.T) {
 	inEachWay(t, func(t *testing.T, w box.Way) {
 		dir := t.TempDir()
 		b := box.Box{Self: self(t), Write: []string{dir}, Dir: dir}

@@ -14,7 +14,7 @@ import (
 	"agentstateloop/internal/testkit/limittest"
 )
 
-// pipes is a listener in memory.
+// pipes is an in-memory listener.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -27,7 +27,7 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return nil }
 
-// roundTrip has a server answer a request with text, and returns what its caller reads.
+// roundTrip returns the caller's bytes of a server that answers a request with text.
 func roundTrip(t *testing.T, request, text string, beforeRequest, beforeAnswer time.Duration) (got string) {
 	synctest.Test(t, func(t *testing.T) {
 		caller, conn := net.Pipe()
@@ -37,7 +37,7 @@ func roundTrip(t *testing.T, request, text string, beforeRequest, beforeAnswer t
 		}}).answer(t.Context(), conn)
 		go func() {
 			time.Sleep(beforeRequest)
-			io.WriteString(caller, request) // a server that gave up does not read all of it
+			io.WriteString(caller, request) // after a timeout the server does not read all of it
 		}()
 		time.Sleep(2*requestTimeout + beforeAnswer)
 		answer, _ := io.ReadAll(caller)
@@ -45,6 +45,23 @@ func roundTrip(t *testing.T, request, text string, beforeRequest, beforeAnswer t
 		time.Sleep(beforeRequest)
 	})
 	return got
+}
+
+// callServer returns the error of a call whose answer takes a time.
+func callServer(t *testing.T, answer string, takes time.Duration) (err error) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err = call(t.Context(), func(context.Context) (net.Conn, error) {
+			conn, runner := net.Pipe()
+			go func() {
+				bufio.NewReader(runner).ReadString('\n')
+				time.Sleep(takes)
+				io.WriteString(runner, answer)
+			}()
+			return conn, nil
+		}, Request{})
+		time.Sleep(takes)
+	})
+	return err
 }
 
 // paddedLine returns a line of JSON with n bytes.
@@ -60,18 +77,7 @@ func TestLimits(t *testing.T) {
 			return roundTrip(t, paddedLine(n), "met", 0, 0) == met
 		}},
 		{Const: "maxAnswer", Max: 16 << 20, Within: func(t *testing.T, n int64) bool {
-			var err error
-			synctest.Test(t, func(t *testing.T) {
-				_, err = call(t.Context(), func(context.Context) (net.Conn, error) {
-					conn, runner := net.Pipe()
-					go func() {
-						bufio.NewReader(runner).ReadString('\n')
-						io.WriteString(runner, paddedLine(n))
-					}()
-					return conn, nil
-				}, Request{})
-			})
-			return err == nil
+			return callServer(t, paddedLine(n), 0) == nil
 		}},
 		{Const: "maxCalls", Max: 4, Within: func(t *testing.T, n int64) bool {
 			var begun atomic.Int64
@@ -104,20 +110,7 @@ func TestLimits(t *testing.T) {
 			return request
 		}),
 		limittest.Duration("answerTimeout", 2*time.Minute, 2, func(t *testing.T, d time.Duration) bool {
-			var err error
-			synctest.Test(t, func(t *testing.T) {
-				_, err = call(t.Context(), func(context.Context) (net.Conn, error) {
-					conn, runner := net.Pipe()
-					go func() {
-						bufio.NewReader(runner).ReadString('\n')
-						time.Sleep(d - 1)
-						io.WriteString(runner, met)
-					}()
-					return conn, nil
-				}, Request{})
-				time.Sleep(d)
-			})
-			return err == nil
+			return callServer(t, met, d-1) == nil
 		}),
 	})
 }

@@ -28,19 +28,6 @@ func serve(t *testing.T, handle Handler) (folder string, s *Server) {
 	return folder, s
 }
 
-// say sends bytes to the server and returns what it answers.
-func say(t *testing.T, folder string, said []byte, closing bool) string {
-	t.Helper()
-	conn := dial(t, folder)
-	defer conn.Close()
-	_, _ = conn.Write(said) // the server may have had enough
-	if closing {
-		conn.(*net.UnixConn).CloseWrite()
-	}
-	answer, _ := io.ReadAll(conn)
-	return string(answer)
-}
-
 func dial(t *testing.T, folder string) net.Conn {
 	t.Helper()
 	dir, err := os.Open(folder)
@@ -55,7 +42,7 @@ func dial(t *testing.T, folder string) net.Conn {
 	return conn
 }
 
-func TestCall(t *testing.T) {
+func TestCallArrives(t *testing.T) {
 	want := Request{Verb: Submit, Text: "text\n\x00\"", Fields: []Field{{Name: "a", Text: "b"}, {Text: "=\n", Value: []byte("[1]")}}, For: time.Hour, Most: 3, To: "x"}
 	var got Request
 	folder, _ := serve(t, func(_ context.Context, r Request) Answer { got = r; return Answer{Text: "done\n"} })
@@ -64,19 +51,19 @@ func TestCall(t *testing.T) {
 		t.Errorf("%+v, %v, %+v", a, err, got)
 	}
 	if _, err := Call(t.Context(), filepath.Join(folder, "nowhere"), want); err == nil {
-		t.Error("nobody listens there")
+		t.Error("a call without a server succeeded")
 	}
 }
 
-// What is not a request reaches no handler.
+// TestInvalidRequests checks that invalid bytes do not reach the handler.
 func TestInvalidRequests(t *testing.T) {
 	folder, _ := serve(t, func(context.Context, Request) Answer {
 		t.Error("the handler was called")
 		return Answer{}
 	})
 	long := append([]byte(`{"verb":"submit","text":"`), bytes.Repeat([]byte("x"), maxRequest)...)
-	for name, said := range map[string][]byte{
-		"nothing":     nil,
+	for name, request := range map[string][]byte{
+		"empty":       nil,
 		"no line":     []byte(`{"verb":"submit"}`),
 		"half a line": []byte(`{"verb":`),
 		"no JSON":     []byte("submit me\n"),
@@ -85,15 +72,19 @@ func TestInvalidRequests(t *testing.T) {
 		"too long":    append(long, "\"}\n"...),
 		"HTTP":        []byte("GET / HTTP/1.1\r\n\r\n"),
 	} {
-		answer := say(t, folder, said, true)
+		conn := dial(t, folder)
+		_, _ = conn.Write(request) // the server may close the connection before its end
+		conn.(*net.UnixConn).CloseWrite()
+		answer, _ := io.ReadAll(conn)
+		conn.Close()
 		var a Answer
-		if err := json.Unmarshal([]byte(answer), &a); err == nil && a.Error == "" {
+		if err := json.Unmarshal(answer, &a); err == nil && a.Error == "" {
 			t.Errorf("%s: %q", name, answer)
 		}
 	}
 }
 
-// Callers that say nothing hold up neither the others for ever nor Close.
+// TestSilentCallers checks that callers without a request do not block Close.
 func TestSilentCallers(t *testing.T) {
 	folder, s := serve(t, func(context.Context, Request) Answer { return Answer{} })
 	for range 3 * maxCalls {
@@ -105,7 +96,7 @@ func TestSilentCallers(t *testing.T) {
 	}
 }
 
-// Close waits for what has begun: when it returns, nothing more is done.
+// TestCloseWaits checks that Close waits for the calls that have begun.
 func TestCloseWaits(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	done := false
@@ -120,11 +111,11 @@ func TestCloseWaits(t *testing.T) {
 	go close(end)
 	s.Close()
 	if !done {
-		t.Error("Close returned while a call was under way")
+		t.Error("Close returned before the end of a call")
 	}
 }
 
-// What stands in the place of the folder already is not used.
+// TestExistingFolderIsRefused checks that a link in the place of the folder is not used.
 func TestExistingFolderIsRefused(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "relay")
 	if err := os.Symlink(t.TempDir(), folder); err != nil {
@@ -132,6 +123,6 @@ func TestExistingFolderIsRefused(t *testing.T) {
 	}
 	if s, err := Listen(folder, new(secret.Known), nil); err == nil {
 		s.Close()
-		t.Error("it listens where a link leads")
+		t.Error("it listens in the target of a link")
 	}
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// ModelName is modelName.
 var ModelName = modelName
 
-// ReadResult returns what a model reads of a result that a server sends as JSON.
+// ReadResult returns the text for the model of a result that a server sends as JSON.
 func ReadResult(text []byte, s Server) (string, error) {
 	var r mcp.CallToolResult
 	if err := json.Unmarshal(text, &r); err != nil {

@@ -37,7 +37,7 @@ func (m memory) Connect(context.Context) (mcp.Connection, error) {
 	return w, nil
 }
 
-// wire is a connection with it.
+// wire is a connection with a memory.
 type wire struct {
 	memory
 	messages chan jsonrpc.Message
@@ -70,7 +70,7 @@ func (w wire) Write(_ context.Context, message jsonrpc.Message) error {
 	return nil
 }
 
-// withMemoryServer has do use a session with a server in memory, in a bubble of time.
+// withMemoryServer has do use a session with a server in memory, in simulated time.
 func withMemoryServer(t *testing.T, answer func(method, cursor string) string, do func(t *testing.T, s *Session)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := memory{answer: func(method, cursor string) string {
@@ -123,9 +123,10 @@ func TestLimits(t *testing.T) {
 			for i := range n {
 				names = append(names, fmt.Sprintf("tool-%d", i))
 			}
-			all := len(listTools(t, 1, names...).Names()) == int(n)
-			if again := listTools(t, 2, names...); (again.notes == nil) != all {
-				t.Errorf("%d tools on the first of two pages: %q", n, again.notes)
+			one, two := listTools(t, 1, names...), listTools(t, 2, names...)
+			all := len(one.Names()) == int(n)
+			if (one.notes == nil) != all || (two.notes == nil) != all {
+				t.Errorf("%d tools: the notes %q; on the first of two pages %q", n, one.notes, two.notes)
 			}
 			return all
 		}},
@@ -212,18 +213,18 @@ func TestLimits(t *testing.T) {
 			return p.noise == x(n)
 		}},
 		{Const: "maxSaid", Max: 400, Within: func(t *testing.T, n int64) bool {
-			var said tail
-			said.Write([]byte(x(n - 3)))
-			said.Write([]byte("xxx"))
-			return said.String() == x(n)
+			var stderr tail
+			stderr.Write([]byte(x(n - 3)))
+			stderr.Write([]byte("xxx"))
+			return stderr.String() == x(n)
 		}},
 
 		// A remote server. A body with the whole limit is refused when its end is read.
 		{Const: "maxBody", Max: 64<<20 - 1, Within: func(t *testing.T, n int64) bool {
-			return read(t, &boundedBody{ReadCloser: io.NopCloser(strings.NewReader(x(100))), left: maxBody - n + 100, lines: maxBodyLines})
+			return isReadable(&boundedBody{ReadCloser: io.NopCloser(strings.NewReader(x(100))), left: maxBody - n + 100, lines: maxBodyLines})
 		}},
 		{Const: "maxBodyLines", Max: 200_000 - 1, Within: func(t *testing.T, n int64) bool {
-			return read(t, &boundedBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("\n", 100))), left: maxBody, lines: maxBodyLines - int(n) + 100})
+			return isReadable(&boundedBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("\n", 100))), left: maxBody, lines: maxBodyLines - int(n) + 100})
 		}},
 
 		// Calls.
@@ -263,8 +264,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// read reports whether a body can be read to its end.
-func read(t *testing.T, b *boundedBody) bool {
+// isReadable reports whether a body can be read to its end.
+func isReadable(b *boundedBody) bool {
 	b.note = func(string) {}
 	_, err := io.Copy(io.Discard, b)
 	return err == nil

@@ -20,8 +20,8 @@ func namesOf(tools []react.Tool) (names string) {
 	return strings.TrimSpace(names)
 }
 
-// TestInvalidTools checks that what a provider would refuse is left out with the reason, and
-// that the rest is bounded, plain and without secrets.
+// TestInvalidTools checks that tools that a provider would refuse are left out with a note, and that
+// the others have short descriptions without control characters and secrets.
 func TestInvalidTools(t *testing.T) {
 	t.Parallel()
 	session, _ := start(t, local(t, "odd-list"))
@@ -29,10 +29,8 @@ func TestInvalidTools(t *testing.T) {
 	if got := namesOf(tools); got != "bad__a bad__b bad__none bad__spaced_name_e4b69df0 bad__tells" {
 		t.Errorf("the tools: %s", got)
 	}
-	for _, why := range []string{"more"} {
-		if !strings.Contains(notes, why) {
-			t.Errorf("the notes: %s; want %q", notes, why)
-		}
+	if !strings.Contains(notes, "more") || strings.Contains(notes, token) {
+		t.Errorf("the notes: %s", notes)
 	}
 	for _, tool := range tools {
 		var schema map[string]any
@@ -44,27 +42,13 @@ func TestInvalidTools(t *testing.T) {
 			t.Errorf("%s: %q %s", tool.Name, tool.Description, tool.Schema)
 		}
 		if !strings.Contains(tool.Description, "[bad/") {
-			t.Errorf("%s: %q does not say whose it is", tool.Name, tool.Description)
-		}
-	}
-	if strings.Contains(notes, token) {
-		t.Errorf("the notes: %s", notes)
-	}
-}
-
-// TestLongList checks the bounds of lists.
-func TestLongList(t *testing.T) {
-	t.Parallel()
-	for mode, n := range map[string]int{"long-list": 100, "endless-list": 21} {
-		session, _ := start(t, local(t, mode))
-		if tools, notes := session.Tools(all); len(tools) != n || notes == "" {
-			t.Errorf("%s: %d tools, %q", mode, len(tools), notes)
+			t.Errorf("%s: %q does not name the server", tool.Name, tool.Description)
 		}
 	}
 }
 
-// TestToolsAreSorted checks that the tools are sorted, however the server lists them,
-// and that only those are offered that are permitted.
+// TestToolsAreSorted checks that the tools are sorted in any order of the server, and that only the
+// permitted ones are offered.
 func TestToolsAreSorted(t *testing.T) {
 	t.Parallel()
 	session, _ := start(t, local(t, "shuffled"))
@@ -79,8 +63,7 @@ func TestToolsAreSorted(t *testing.T) {
 	}
 }
 
-// TestModelName checks that names are those that providers accept, and that no two tools
-// have the same.
+// TestModelName checks that providers accept the names of tools, and that all are different.
 func TestModelName(t *testing.T) {
 	accepted := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	seen := map[string]string{}

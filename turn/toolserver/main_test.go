@@ -20,33 +20,33 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// TestMain lets this test binary stand in for our own, which makes sandboxes, and for the
+// TestMain makes this test binary stand in for our own program, which makes sandboxes, and for the
 // servers that it runs in them.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "serve" {
 		serve(os.Args[2], os.Args[3:])
 		return
 	}
-	if len(os.Args) > 2 && os.Args[1] == "hold" {
-		holdServer(os.Args[2])
+	if len(os.Args) > 2 && os.Args[1] == "start-and-wait" {
+		startServerAndWait(os.Args[2])
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == box.Stage {
 		err := box.Main(os.Args[2:])
-		var exit box.Exit
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[box.Exit](err); ok {
 			os.Exit(int(exit))
 		}
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Setenv("OURS_ALONE", "what a server does not get")
+	os.Setenv("OURS_ALONE", "hidden from servers")
 	flag.Set("test.parallel", "8") // most of these tests wait
 	os.Exit(m.Run())
 }
 
-// holdServer starts a server with a mark in its command line, says so, and waits to be killed.
-func holdServer(mark string) {
+// startServerAndWait starts a server with a mark in its command line, prints "started", and waits to
+// be killed.
+func startServerAndWait(mark string) {
 	self, err := os.Executable()
 	if err != nil {
 		panic(err)
@@ -70,13 +70,12 @@ func serverIn(mode, self string, way box.Way, more ...string) toolserver.Server 
 	}
 }
 
-// request is what a server reads.
+// request is a request to a server.
 type request struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
 	Params struct {
 		Name      string          `json:"name"`
-		Cursor    string          `json:"cursor"`
 		Arguments json.RawMessage `json:"arguments"`
 	} `json:"params"`
 }
@@ -103,8 +102,7 @@ func tools(names ...string) string {
 
 const greeting = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"bad","version":"1"}}`
 
-// serve is a server that behaves well until its mode says otherwise. Its tools are named
-// after what they do.
+// serve is a server whose mode may change its behaviour. Its tools are named after their behaviour.
 func serve(mode string, args []string) {
 	fmt.Fprintln(os.Stderr, "serving", mode)
 	scanner := bufio.NewScanner(os.Stdin)
@@ -148,7 +146,7 @@ func die(request) {
 	os.Exit(3)
 }
 
-// behaviours are what the modes do at a request, before they answer it as ever.
+// behaviours are functions of a mode and a method, which run before the usual answer to a request.
 var behaviours = map[string]func(request){
 	"hang-at-start initialize":  hangForever,
 	"die-at-start initialize":   die,
@@ -157,16 +155,6 @@ var behaviours = map[string]func(request){
 	"die-at-list tools/list":    die,
 	"errs-at-start initialize":  forever(func() { fmt.Fprintln(os.Stderr, "again and again") }),
 	"banner initialize":         func(request) { fmt.Println("Welcome to the server!\n\n[1,2]\n{\"half\":") },
-	"endless-list tools/list": func(r request) {
-		r.answer(fmt.Sprintf(`{"tools":[{"name":"t%s","inputSchema":{"type":"object"}}],"nextCursor":"%s1"}`, r.Params.Cursor, r.Params.Cursor))
-	},
-	"long-list tools/list": func(r request) {
-		var names []string
-		for i := range 5000 {
-			names = append(names, fmt.Sprintf("tool-%04d", i))
-		}
-		r.answer(tools(names...))
-	},
 	"odd-list tools/list": func(r request) {
 		r.answer(strings.ReplaceAll(`{"tools":[null,{"name":"b","inputSchema":{"type":"object"}},{"name":"a","description":"first \u001b[31m`+strings.Repeat("long ", 10000)+`","inputSchema":{"type":"object","properties":{"p":{"type":"string","pattern":"^(?!x)","description":"\u0007bell"}},"anyOf":[{"required":["p"]}]}},
 			{"name":"a","description":"again","inputSchema":{"type":"object"}},{"name":"array","inputSchema":{"type":"array"}},{"name":"none"},{"name":"text","inputSchema":"x"},
@@ -181,7 +169,7 @@ var behaviours = map[string]func(request){
 	"shuffled tools/list": func(r request) { r.answer(tools("b", "c", "a")) },
 }
 
-// runTool does what the name of a tool says.
+// runTool runs a tool by its name.
 func runTool(r request) {
 	switch r.Params.Name {
 	case "echo":
@@ -193,7 +181,7 @@ func runTool(r request) {
 			return
 		}
 		hangForever(r)
-	case "silent": // goes on, without an answer
+	case "silent": // the server runs on without an answer
 	case "flood":
 		line := strings.Repeat("x", 100_000)
 		forever(func() { fmt.Println(line) })(r)
@@ -256,7 +244,7 @@ func local(t testing.TB, mode string) toolserver.Server {
 	return s
 }
 
-// start starts a server, and returns what calls its tools by their names.
+// start starts a server, and returns a function that calls its tools by their names.
 func start(t testing.TB, s toolserver.Server) (*toolserver.Session, func(tool, args string) (string, error)) {
 	t.Helper()
 	session, err := toolserver.Start(t.Context(), s)
@@ -264,7 +252,7 @@ func start(t testing.TB, s toolserver.Server) (*toolserver.Session, func(tool, a
 		t.Fatal(err)
 	}
 	t.Cleanup(session.Close)
-	offered, _ := session.Tools(func(string) bool { return true })
+	offered, _ := session.Tools(all)
 	return session, func(name, args string) (string, error) {
 		t.Helper()
 		for _, tool := range offered {

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/turn/toolserver"
 )
 
-// TestResults checks what a model reads of each kind of content.
-func TestResults(t *testing.T) {
+// TestContentOfResults checks the text for the model of each kind of content.
+func TestContentOfResults(t *testing.T) {
 	secrets := &secret.Known{}
 	secrets.Learn("test", token)
 	s := toolserver.Server{Name: "s", Secrets: secrets}
@@ -45,8 +45,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestPictures checks that a picture is kept and shown, with the text next to it, and
-// that there is an end to it.
+// TestPictures checks that a picture is kept and shown, with the text next to it, and the number of kept
+// pictures.
 func TestPictures(t *testing.T) {
 	const png = "\x89PNG\r\n\x1a\n0000"
 	folder := func() string {
@@ -84,7 +84,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// FuzzResult checks that every result is read, within its bounds.
+// FuzzResult checks that each result has a text or an error of a bounded size.
 func FuzzResult(f *testing.F) {
 	f.Add([]byte(`{"content":[{"type":"text","text":"a"},{"type":"resource","resource":{"uri":"x"}}],"structuredContent":{"n":1},"isError":true}`))
 	f.Add([]byte(`{"content":[{"type":"resource"},{"type":"image"},{"type":"audio","data":"x"},{"type":"tool_use"},{"type":"tool_result","content":[null]}]}`))
