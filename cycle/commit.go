@@ -47,7 +47,7 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
-		next := state.Step(s, j.redact(events), *j.policy, now)
+		next := j.step(s, j.redact(events), *j.policy, now)
 		if err := with(next); err != nil {
 			return next, err
 		}
@@ -153,6 +153,7 @@ type core struct {
 	policy  *state.Policy
 	now     func() time.Time
 	secrets *secret.Known
+	step    state.StepFunc
 }
 
 // committer is the core of a part that commits events.

@@ -145,14 +145,14 @@ func told(lines []state.Line) (all []string) {
 // TestFreeRulesCommute checks that the order of the rules of a group does not matter where After
 // leaves it open: in all stories, in busy steps, and in random lives.
 func TestFreeRulesCommute(t *testing.T) {
-	steps := statetest.CheckOrders(t, func() {
-		playBusySteps()
-		playStories(t)
+	steps := statetest.CheckOrders(t, func(step state.StepFunc) {
+		playBusySteps(step)
+		playStories(t, step)
 		for n := range 100 {
 			random := rand.New(rand.NewPCG(uint64(n), 1))
 			script := many(200, func(int) byte { return byte(random.Uint32()) })
 			life := randomLife(t, script)
-			life.unchecked = true
+			life.unchecked = step
 			life.live()
 		}
 	})
@@ -166,9 +166,9 @@ func TestFreeRulesCommute(t *testing.T) {
 // the others.
 func TestEveryAfterBinds(t *testing.T) {
 	var steps []statetest.Recorded
-	statetest.Observe(func() {
-		playBusySteps()
-		playStories(t)
+	statetest.Observe(func(step state.StepFunc) {
+		playBusySteps(step)
+		playStories(t, step)
 	}, func(r statetest.Recorded) { steps = append(steps, r) })
 
 	var groups [][]state.Rule
@@ -219,9 +219,9 @@ func changes(t *testing.T, step statetest.Recorded, group, order []state.Rule) (
 	})
 }
 
-func playBusySteps() {
+func playBusySteps(step state.StepFunc) {
 	for _, c := range busySteps() {
-		state.Step(c.before, c.events, c.policy, nine)
+		step(c.before, c.events, c.policy, nine)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 var update = flag.Bool("update", false, "write what the machine does into testdata/*.txt")
@@ -62,14 +63,14 @@ func storyFiles(t testing.TB) []string {
 	return files
 }
 
-// playStories plays all stories, without a look at their results.
-func playStories(t testing.TB) {
+// playStories plays all stories with step in the place of state.Step, and ignores their results.
+func playStories(t testing.TB, step state.StepFunc) {
 	for _, file := range storyFiles(t) {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := statetest.New().Tell(string(data)); err != nil {
+		if _, err := statetest.NewWith(step).Tell(string(data)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 	}
