@@ -20,7 +20,7 @@ func (e Damaged) apply(m *machine) {
 	switch {
 	case msg == nil || msg.Damaged || msg.givenUp():
 		return
-	case (m.Turn.Key == e.Key || slices.Contains(m.Turn.With, e.Key)) && (m.Turn.Status == HeadDispatched || m.Turn.Status == HeadRunning):
+	case (m.Turn.Key == e.Key || slices.Contains(m.Turn.With, e.Key)) && m.Turn.InAttempt():
 		return // its attempt has read it, or reports that it cannot
 	case msg.Source != Mail || !m.policy.HasMail:
 		m.giveUpDamaged(*msg, e.Reason)
