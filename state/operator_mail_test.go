@@ -8,10 +8,12 @@ import (
 	"agentstateloop/state"
 )
 
+const ackAfter = 90 * time.Second
+
 // patient is a policy with which acks wait, in half of the lives.
 func patient(p state.Policy, script []byte) state.Policy {
 	if len(script)/2%2 == 1 {
-		p.AckAfter = 90 * time.Second
+		p.AckAfter = ackAfter
 	}
 	return p
 }

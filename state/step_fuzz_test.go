@@ -589,9 +589,11 @@ func (l *life) wantExpected(events []state.Event) {
 
 // future holds the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
-	"NextDue": 31 * time.Minute, "NotBefore": state.MaxBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.MaxReminder,
-	"AskedUntil": state.PromptLease, "Next": math.MaxInt64, "Done": math.MaxInt64, // times of a prompt, which no clock makes true or false
-	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.MaxSleep, "By": state.MaxPatience, "ResumeBy": state.MaxPatience,
+	"Timers.NextDue": 31 * time.Minute, "Effect.NotBefore": state.MaxBackoff, "Unfiled.NotBefore": state.MaxBackoff, "Failure.Next": state.MaxRefetch,
+	"Effect.Expires": state.MaxPatience, "OpenChallenge.Until": state.TokenLife, "Outage.Until": state.MaxOutage, "WaitingAck.Until": ackAfter,
+	"Message.NextRetryAt": state.MaxReminder, "TimedPrompt.AskedUntil": state.PromptLease,
+	"TimedPrompt.Next": math.MaxInt64, "TimedPrompt.Done": math.MaxInt64, // which no clock makes true or false
+	"Work.CooldownUntil": 5 * time.Minute, "Work.SleepUntil": state.MaxSleep, "Wait.By": state.MaxPatience, "Head.ResumeBy": state.MaxPatience,
 }
 
 // wantTimes checks that no past event lies in the future and no deadline is out of
@@ -664,7 +666,7 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 			if v.Type().Field(i).Name == "Announces" {
 				continue // what is announced keeps the time of its line
 			}
-			walkTimes(v.Field(i), v.Type().Field(i).Name, visit)
+			walkTimes(v.Field(i), v.Type().Name()+"."+v.Type().Field(i).Name, visit)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
