@@ -47,7 +47,7 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
-		next := j.step(s, j.redact(events), *j.policy, now)
+		next := j.step(s, j.redact(events), now)
 		if err := with(next); err != nil {
 			return next, err
 		}
@@ -153,7 +153,15 @@ type core struct {
 	policy  *state.Policy
 	now     func() time.Time
 	secrets *secret.Known
-	step    state.StepFunc
+	standIn state.StepFunc // replaces state.Step; nil: state.Step itself
+}
+
+// step returns the state after the events.
+func (c core) step(s state.State, events []state.Event, now time.Time) state.State {
+	if c.standIn != nil {
+		return c.standIn(s, events, *c.policy, now)
+	}
+	return state.Step(s, events, *c.policy, now)
 }
 
 // committer is the core of a part that commits events.

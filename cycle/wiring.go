@@ -3,7 +3,6 @@ package cycle
 import (
 	"agentstateloop/cycle/prompt"
 	"agentstateloop/cycle/quarantine"
-	"agentstateloop/state"
 )
 
 // The functions below make the parts that other parts share, those with the fewest dependencies
@@ -11,11 +10,7 @@ import (
 // its job, never the Agent, and other parts by pointer (docs/decisions/0017-types-and-packages.md).
 
 func (a *Agent) core() core {
-	step := a.Step
-	if step == nil {
-		step = state.Step
-	}
-	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, step: step}
+	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, standIn: a.Step}
 }
 func (a *Agent) committer() committer { return committer{core: a.core(), journal: a.journal()} }
 func (a *Agent) idKeys() idKeys       { return idKeys{core: a.core()} }
