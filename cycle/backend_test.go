@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/turn"
 )
 
 // TestALimitBurnsNoMessage checks that what waits for the end of a limit waits, that the
@@ -158,5 +159,39 @@ func TestAllBackendsOut(t *testing.T) {
 	h.wantTasks(state.Success)
 	if len(h.runs()) != 3 {
 		t.Errorf("attempts: %q", h.runs())
+	}
+}
+
+// TestOutageThatEndsATurn checks that an outage is recorded even if its turn may have no other
+// attempt: the next message waits for the end of the outage.
+func TestOutageThatEndsATurn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script   string
+		attempts int
+		notices  int
+		kind     state.OutageKind
+	}{
+		"the last attempt": {"echo half; echo run >>argv; exit 75", 1, 0, state.Overload}, // an overload is told at its second failure
+		"the turn's budget": {`init s1; say half
+			echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'
+			echo '{"type":"result","is_error":true,"result":"You have hit your 5-hour limit","total_cost_usd":0.05}'; exit 1`, 3, 1, state.UsageLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newClaudeFixture(t, c.script)
+			if c.kind == state.Overload {
+				h.agent.Turn.Runner = turn.Exec
+			}
+			h.agent.Policy.MaxAttempts, h.agent.Policy.Budget.Turn = c.attempts, 50_000
+			h.receive(letter{id: "<one@example.com>"})
+			h.receive(letter{id: "<two@example.com>"})
+			h.poll()
+			h.wantTasks(state.Failed)
+			backend := h.agent.Policy.BackendNames()[0]
+			if o := h.state().Outages[backend]; o.Kind != c.kind || len(h.runs()) != 1 || len(h.sentOf("notice")) != c.notices {
+				t.Errorf("outages %+v, runs %q, notices %+v", h.state().Outages, h.runs(), h.sentOf("notice"))
+			}
+		})
 	}
 }
