@@ -172,7 +172,7 @@ func TestOutageThatEndsATurn(t *testing.T) {
 		notices  int
 		kind     state.OutageKind
 	}{
-		"the last attempt": {"echo half; echo run >>argv; exit 75", 1, 0, state.Overload}, // an overload is told at its second failure
+		"the last attempt": {"echo half; echo run >>argv; exit 75", 1, 0, state.Overload}, // the operator hears of an overload at its second failure
 		"the turn's budget": {`init s1; say half
 			echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'
 			echo '{"type":"result","is_error":true,"result":"You have hit your 5-hour limit","total_cost_usd":0.05}'; exit 1`, 3, 1, state.UsageLimit},

@@ -148,18 +148,18 @@ func effectFile(e state.Effect) string {
 // core holds what nearly every part of an agent uses. It can read the state, but only a
 // committer can change it.
 type core struct {
-	handle  string
-	store   *store.Store
-	policy  *state.Policy
-	now     func() time.Time
-	secrets *secret.Known
-	standIn state.StepFunc // replaces state.Step; nil: state.Step itself
+	handle   string
+	store    *store.Store
+	policy   *state.Policy
+	now      func() time.Time
+	secrets  *secret.Known
+	stepFunc state.StepFunc // replaces state.Step; nil: state.Step itself
 }
 
 // step returns the state after the events.
 func (c core) step(s state.State, events []state.Event, now time.Time) state.State {
-	if c.standIn != nil {
-		return c.standIn(s, events, *c.policy, now)
+	if c.stepFunc != nil {
+		return c.stepFunc(s, events, *c.policy, now)
 	}
 	return state.Step(s, events, *c.policy, now)
 }
