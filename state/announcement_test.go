@@ -30,14 +30,10 @@ func TestAnnouncementsMatchTheDocument(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	doc, err := os.ReadFile("../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(doc)
 	var want state.Announcement
-	if err := json.Unmarshal(example[1], &want); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(example[1], &want))
 	if wanted, _ := json.Marshal(want); string(wanted) != string(got) {
 		t.Errorf("docs/events.md shows\n%s\nand it is\n%s", wanted, got)
 	}
@@ -111,9 +107,7 @@ func TestHookCallsAreBounded(t *testing.T) {
 func documentedData(t *testing.T) map[string][]string {
 	t.Helper()
 	doc, err := os.ReadFile("../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	table, _, _ := strings.Cut(string(doc), "\n## Steps of an agent\n")
 	fields := map[string][]string{}
 	quoted := regexp.MustCompile("`([^`]+)`")
@@ -141,9 +135,7 @@ func TestAnnouncementData(t *testing.T) {
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		story := statetest.New()
 		for line := range strings.Lines(string(text)) {
 			line = strings.TrimRight(line, "\n")
@@ -191,9 +183,7 @@ func note(t *testing.T, seen map[string]map[string]bool, a state.Announcement) {
 	if err == nil {
 		err = json.Unmarshal(text, &data)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if seen[a.Event] == nil {
 		seen[a.Event] = map[string]bool{}
 	}

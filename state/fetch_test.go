@@ -131,9 +131,7 @@ func TestSweepDue(t *testing.T) {
 		"2026-03-02T04:59:00Z": false, "2026-03-02T05:00:00Z": true, "2026-03-01T04:00:00Z": true,
 	} {
 		now, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := s.SweepDue(p, now); got != want {
 			t.Errorf("at %s: %v", at, got)
 		}

@@ -28,22 +28,16 @@ func FuzzStep(f *testing.F) {
 		f.Add([]byte(content), []byte{1, 2, 3})
 	}
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		story := statetest.New()
 		if _, err := story.Tell(string(text)); err != nil {
 			f.Fatal(err)
 		}
 		data, err := json.Marshal(story.S)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		f.Add(data, text[:120])
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {

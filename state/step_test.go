@@ -10,6 +10,14 @@ import (
 	"agentstateloop/state"
 )
 
+// check fails the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMintedIDs checks that an id is never minted twice, not even by a state that
 // was restored from an older copy.
 func TestMintedIDs(t *testing.T) {

@@ -32,9 +32,7 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range storyFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			want := string(data)
 			got, err := statetest.New().Tell(want)
 			if err != nil {
@@ -44,9 +42,7 @@ func TestTranscripts(t *testing.T) {
 				return
 			}
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.WriteFile(file, []byte(got), 0o644))
 				return
 			}
 			t.Errorf("%s: the machine answers differently:\n%s", file, firstDifference(want, got))
@@ -67,9 +63,7 @@ func storyFiles(t testing.TB) []string {
 func playStories(t testing.TB, step state.StepFunc) {
 	for _, file := range storyFiles(t) {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := statetest.NewWith(step).Tell(string(data)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
