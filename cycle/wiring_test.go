@@ -63,9 +63,7 @@ func TestEachJobIsAType(t *testing.T) {
 func sources(t *testing.T) (*token.FileSet, []*ast.File) {
 	t.Helper()
 	names, err := fs.Glob(os.DirFS("."), "*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
@@ -73,9 +71,7 @@ func sources(t *testing.T) (*token.FileSet, []*ast.File) {
 			continue
 		}
 		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		files = append(files, file)
 	}
 	return fset, files
