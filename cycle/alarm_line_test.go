@@ -14,7 +14,6 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // deferMessage leaves a message in the inbox that waits until at. The agent stays in IDLE.
@@ -30,17 +29,6 @@ func (h *fixture) deferMessage(at time.Time) {
 			}
 		}
 	})
-}
-
-// changeState changes the state behind the agent's back.
-func (h *fixture) changeState(how func(*state.State)) {
-	h.t.Helper()
-	_, err := h.agent.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		next := state.Step(s, nil, h.agent.Policy, h.clock.Now())
-		how(&next)
-		return next, nil
-	})
-	check(h.t, err)
 }
 
 // alarm returns the five fields of our alarm line, or "" if there is none.
@@ -141,8 +129,7 @@ func TestTheAlarmLineOfAnEffect(t *testing.T) {
 	h.wantLine("*/1 * * * *", func() {})
 	h.clock.advance(20 * time.Second)
 	calls := h.countCrontab()
-	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
-	check(t, err)
+	h.order(state.IDLE, true)
 	h.poll()
 	h.wantAlarm("1 9 5 1 *")
 	if log := string(mustRead(t, h.blueprint.Dir+"/crontab.calls")); strings.Count(log, "-\n") != 1 {
@@ -184,8 +171,7 @@ func TestARowThatComesDueDuringACycle(t *testing.T) {
 		}
 	})
 	h.onMesh.Store(&watch)
-	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-	check(t, err)
+	h.collect()
 	if looks != 2 {
 		t.Errorf("the cycle looked %d times, want once more after the row came due", looks)
 	}
@@ -286,9 +272,7 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(30 * time.Second))
-	if why := h.pollReason(); why != "" {
-		t.Errorf("a listener would poll for %q", why)
-	}
+	h.wantPollReason("before its time", "")
 	var once atomic.Bool
 	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
@@ -309,8 +293,7 @@ func TestTheAlarmLineOfAHook(t *testing.T) {
 	t.Parallel()
 	h := newEngagedFixture(t)
 	got := h.addHooks(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}, Timeout: time.Minute})
-	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
-	check(t, err)
+	h.order(state.IDLE, true)
 	h.poll()
 	if n := len(got("/tell")); n != 1 {
 		t.Fatalf("the hook was called %d times", n)
@@ -331,8 +314,7 @@ func TestTheAlarmLineOfAReminder(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.SelfTurns = 10
-	_, err := h.agent.RemindByHand(t.Context(), "you", "12m", "look at the build")
-	check(t, err)
+	h.remind("12m", "look at the build")
 	h.wantAlarm("12 9 5 1 *")
 	h.clock.advance(12 * time.Minute)
 	if r := h.ifDue(); r.Turns != 1 {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -99,7 +98,5 @@ func TestAnnouncementDelaysNothing(t *testing.T) {
 	}
 	log, err := os.ReadFile(h.agent.Store.Path("log"))
 	check(t, err)
-	if !strings.Contains(string(log), "was not announced: the engine is down") {
-		t.Errorf("log:\n%s", log)
-	}
+	wantWords(t, string(log), "was not announced: the engine is down")
 }

@@ -152,8 +152,7 @@ func TestPromptCountsOtherMessages(t *testing.T) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
 	}
 	for _, text := range []string{"one", "two"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "three"})
 	check(t, err)
@@ -210,8 +209,7 @@ func (h *fixture) startDeployment() *deployment {
 func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()
-	_, err := h.agent.Tell(t.Context(), "op", "deploy main")
-	check(t, err)
+	h.queue("deploy main")
 	h.pollAfter(time.Minute)
 	if mails := h.sentOf("reply"); len(mails) != 0 {
 		t.Fatalf("tell was mailed: %+v", mails)
@@ -226,9 +224,7 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	if len(mails) != 1 || mails[0].text != "it runs: 4711" || !strings.Contains(mails[0].raw, "@"+handle+": tool deploy reported") {
 		t.Fatalf("mails: %+v", mails)
 	}
-	if !strings.Contains(d.prompts[1], "Your answer is mailed to your operator.") {
-		t.Errorf("prompt:\n%s", d.prompts[1])
-	}
+	wantWords(t, d.prompts[1], "Your answer is mailed to your operator.")
 }
 
 // A report comes after the turn of a mail, and the mail is damaged by then: it is fetched

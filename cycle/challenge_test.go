@@ -374,14 +374,12 @@ func TestAFloodOfUnprovenMail(t *testing.T) {
 // HALT holds challenges, and makes none.
 func TestChallengesAreHeldByHALT(t *testing.T) {
 	h := newAskingFixture(t)
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	h.receive(letter{})
 	h.poll()
 	h.pollAfter(time.Hour)
 	h.wantSent("")
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.poll()
 	h.wantSent("challenge")
 }
@@ -402,13 +400,11 @@ func TestByHandEndsAChallenge(t *testing.T) {
 // An item that was removed from the folder by hand stops nothing.
 func TestChallengeAboutRemovedItem(t *testing.T) {
 	h := newAskingFixture(t)
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	h.receive(letter{})
 	h.poll()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.QuarantineDir)))
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.poll()
 	h.wantSent("")
 

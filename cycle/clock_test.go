@@ -18,7 +18,6 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // newClockFixture returns a fixture with a prompt that is due at the next full hour, and
@@ -254,21 +253,9 @@ func TestATurnOfTheClock(t *testing.T) {
 // its program is asked.
 func TestAPromptIsAReasonToPoll(t *testing.T) {
 	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) { useIfScript(h, c, "exit 0\n") })
-	reason := func() string {
-		why, err := h.agent.PollReason()
-		check(t, err)
-		return why
-	}
-	if got := reason(); got != state.DuePrompt {
-		t.Errorf("the reason is %q", got)
-	}
-	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		return state.Step(s, []state.Event{state.PromptAsked{Name: "morning", ID: "other"}}, h.agent.Policy, h.clock.Now()), nil
-	})
-	check(t, err)
-	if got := reason(); got != "" {
-		t.Errorf("while it is asked, the reason is %q", got)
-	}
+	h.wantPollReason("at its time", state.DuePrompt)
+	h.step(state.PromptAsked{Name: "morning", ID: "other"})
+	h.wantPollReason("while it is asked", "")
 	// A poll that must not take long leaves the program to a detached one.
 	h.clock.advance(state.PromptLease)
 	r, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true, LeaveLarge: true})

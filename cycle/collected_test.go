@@ -45,11 +45,7 @@ func TestOneReplyForSeveralMails(t *testing.T) {
 		t.Fatalf("replies: %+v", replies)
 	}
 	head, _, _ := strings.Cut(strings.ReplaceAll(replies[0].raw, "\r\n ", " "), "\r\n\r\n")
-	for _, want := range []string{"In-Reply-To: <two@example.com>", "<zero@example.com>", "<one@example.com>"} {
-		if !strings.Contains(head, want) {
-			t.Errorf("the reply has no %s:\n%s", want, head)
-		}
-	}
+	wantWords(t, head, "In-Reply-To: <two@example.com>", "<zero@example.com>", "<one@example.com>")
 	if len(prompts) != 1 || !strings.Contains(prompts[0], "is it green?") || !strings.Contains(prompts[0], "and is it fast?") {
 		t.Errorf("prompts: %q", prompts)
 	}
@@ -140,8 +136,7 @@ func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, err
 	}
 	for _, text := range []string{"the first half", "and the second"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	h.pollAfter(time.Second)
 	h.pollAfter(21 * time.Second)
@@ -201,8 +196,7 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"the first half", "and the second"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	shows("while they wait")
 	h.agent.RunTurn = func(context.Context, turn.Attempt) (turn.Result, error) {
@@ -218,8 +212,7 @@ func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns, h.agent.Policy.Collect = nil, false, 20*time.Second
 	for _, text := range []string{"the first half", "and the second"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	h.pollAfter(time.Second)
 	next, err := h.agent.Next(t.Context())
@@ -239,14 +232,13 @@ func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
 	t.Parallel()
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	h.agent.Policy.Collect = 2 * time.Second
-	_, err := h.agent.Tell(t.Context(), "op", "one")
-	check(t, err)
+	h.queue("one")
 	h.pollAfter(time.Second)
 	if why, err := h.agent.PollReason(); why != "" || err != nil {
 		t.Fatalf("a poll for %q before the sender was silent: %v", why, err)
 	}
 	time.AfterFunc(50*time.Millisecond, func() { h.clock.advance(time.Second) })
-	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 20*time.Second)
+	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 20*time.Second)
 	check(t, err)
 	h.wantTasks(state.Success)
 }
@@ -254,8 +246,7 @@ func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
 // A listener polls for what PollReason names.
 func TestTheSilenceIsAReasonToPoll(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
-	_, err := h.agent.Tell(t.Context(), "op", "one")
-	check(t, err)
+	h.queue("one")
 	h.clock.advance(19 * time.Second)
 	if why, err := h.agent.PollReason(); why != "" || err != nil {
 		t.Errorf("a poll for %q before the sender was silent: %v", why, err)

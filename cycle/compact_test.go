@@ -215,11 +215,9 @@ func TestACompactionThatFails(t *testing.T) {
 	}
 	check(t, lock.Unlock())
 
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	want("it is halted", "HALTED")
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 
 	h.say("still there?", time.Minute)
 	wantWords(t, *stdin, "the red door")

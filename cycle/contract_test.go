@@ -66,11 +66,7 @@ func TestResultsHaveTheirTypes(t *testing.T) {
 	if len(got) != 1 || fieldsOf(got[0]) != `{"s":"412","n":-1.5e3,"i":1e3,"b":true,"a":[1,"x"],"o":{"k":[]},"any":"[1]","extra":"free"}` {
 		t.Fatalf("reports: %+v", got)
 	}
-	for _, want := range []string{"<result_fields #>\ns: string, required\n", "any: any value, required\nmore: integer. what you <b> like", "\n</result_fields #>"} {
-		if !strings.Contains(maskBoundary(h.prompt()), want) {
-			t.Errorf("the prompt lacks %q:\n%s", want, h.prompt())
-		}
-	}
+	wantWords(t, h.prompt(), "<result_fields #>\ns: string, required\n", "any: any value, required\nmore: integer. what you <b> like", "\n</result_fields #>")
 }
 
 // quoted returns words for a shell.

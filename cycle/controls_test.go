@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
 
@@ -30,11 +29,10 @@ func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s to %s, mail %v", c.from, c.to, !c.noMail), func(t *testing.T) {
 			h := newAwakeFixture(t)
-			_, err := h.agent.Order(t.Context(), c.from, "", true)
-			check(t, err)
+			h.order(c.from, true)
 			h.poll()
 			h.wantSent("")
-			_, err = h.agent.Order(t.Context(), c.to, "test", c.noMail)
+			_, err := h.agent.Order(t.Context(), c.to, "test", c.noMail)
 			check(t, err)
 			h.wantPhase(c.to) // durable before any poll
 			h.wantLine(c.line, func() { h.poll() })
@@ -47,8 +45,7 @@ func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
 // HALT holds turns and answers, and mail is still collected; GO releases them.
 func TestHaltHoldsAndGoReleases(t *testing.T) {
 	h := newAwakeFixture(t)
-	_, err := h.agent.Halt(t.Context(), "test")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<one@example.com>"})
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 0 {
 		t.Errorf("halted: %+v", r)
@@ -57,8 +54,7 @@ func TestHaltHoldsAndGoReleases(t *testing.T) {
 	if got := h.unread(); len(got) != 0 {
 		t.Errorf("collected and unread: %v", got)
 	}
-	_, err = h.agent.Resume(t.Context(), "test")
-	check(t, err)
+	h.resume()
 	h.pollAfter(time.Minute)
 	h.wantSent("reply")
 }
@@ -69,21 +65,16 @@ func TestHaltEndsARunningTurn(t *testing.T) {
 	h := newAwakeFixture(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
-	done := make(chan error)
-	go func() {
-		_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
-		done <- err
-	}()
+	wait := h.pollInBackground()
 	up()
 	_, err := h.blueprint.agent(h.clock.Now).Halt(t.Context(), "test")
 	check(t, err)
-	check(t, <-done)
+	wait()
 	h.wantSent("ack")
 	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Canceled {
 		t.Errorf("task lines: %+v", tasks)
 	}
-	_, err = h.agent.Resume(t.Context(), "test")
-	check(t, err)
+	h.resume()
 	h.pollAfter(time.Minute)
 	h.wantSent("ack reply")
 	if reply := h.sentOf("reply")[0]; !strings.Contains(reply.text, "canceled") {
@@ -108,8 +99,7 @@ func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantSent("")
-	_, err := h.agent.Resume(t.Context(), "test")
-	check(t, err)
+	h.resume()
 	h.pollAfter(2 * time.Minute)
 	h.wantSent("ack reply")
 }
@@ -182,8 +172,7 @@ func TestAResetStartsAgain(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
 	h.poll()
-	_, err := h.agent.Tell(t.Context(), "me", "queued before")
-	check(t, err)
+	h.queue("queued before")
 	check(t, h.agent.Reset(t.Context(), "a new project </system_message>", handle))
 	h.pollAfter(time.Minute)
 	prompt := h.prompt()

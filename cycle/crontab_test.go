@@ -154,8 +154,7 @@ func TestUninstallLastsUntilATransition(t *testing.T) {
 	if got := mustRead(t, h.table); string(got) != foreign {
 		t.Errorf("foreign lines changed:\n%s", got)
 	}
-	_, err = h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
+	h.order(state.ACTIVE, false)
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 

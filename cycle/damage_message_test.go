@@ -4,26 +4,17 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
 
-	"agentstateloop/cycle"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
-
-// collect polls without running turns.
-func (h *fixture) collect() {
-	h.t.Helper()
-	_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
-	check(h.t, err)
-}
 
 // A mail whose file is damaged is fetched again from the mailbox, in the poll that
 // was to run it, and runs as it came.
@@ -124,14 +115,7 @@ func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	check(t, err)
 	// The mailbox has another mail than the row says.
-	_, err = h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		s.Inbox = slices.Clone(s.Inbox)
-		s.Serial++
-		s.Inbox[0].Sum = store.Sum(append(whole, ' '))
-		s.Lines = nil
-		return s, nil
-	})
-	check(t, err)
+	h.changeState(func(s *state.State) { s.Inbox[0].Sum = store.Sum(append(whole, ' ')) })
 	for range 5 {
 		h.pollAfter(time.Minute)
 	}
@@ -203,9 +187,7 @@ func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
 	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
-	if !strings.Contains(h.prompt(), "deploy it") {
-		t.Errorf("the prompt:\n%s", h.prompt())
-	}
+	wantWords(t, h.prompt(), "deploy it")
 }
 
 // If it cannot be had again, the turn ends with that.
@@ -260,15 +242,11 @@ func TestADamagedSubmission(t *testing.T) {
 			_, goOn := h.pipe("go")
 			h.playScript("us submit 'the answer is 42'\necho >submitted\nread x <go\n")
 			h.receive(letter{id: "<one@example.com>"})
-			ended := make(chan error)
-			go func() {
-				_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
-				ended <- err
-			}()
+			wait := h.pollInBackground()
 			submitted()
 			check(t, damage(filepath.Join(h.attempt(), h.state().Turn.Submitted)))
 			goOn()
-			check(t, <-ended)
+			wait()
 			h.wantTasks(state.Partial)
 			if got := h.sentOf("reply"); len(got) != 1 || strings.Contains(got[0].text, "the answer is") || !strings.Contains(got[0].text, "cannot be read") {
 				t.Errorf("replies: %+v", got)

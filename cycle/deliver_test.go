@@ -33,9 +33,7 @@ func TestDeadTurnReturnsItsOutput(t *testing.T) {
 	if len(replies) != 1 || !strings.HasPrefix(replies[0].text, "half of the answer\n\nInference failed. its runner died") {
 		t.Fatalf("replies: %+v", replies)
 	}
-	if !strings.Contains(replies[0].raw, "part.txt") {
-		t.Errorf("what it left is not attached:\n%s", replies[0].raw)
-	}
+	wantWords(t, replies[0].raw, "part.txt")
 	text, err := os.ReadFile(h.agent.Store.Path(filepath.Join(task.OutputBox, task.Deliverable)))
 	if err != nil || strings.TrimSpace(string(text)) != replies[0].text {
 		t.Errorf("the deliverable is %q, %v", text, err)

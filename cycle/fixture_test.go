@@ -288,6 +288,13 @@ func (h *fixture) poll() cycle.Report {
 	return r
 }
 
+// collect polls without running turns.
+func (h *fixture) collect() {
+	h.t.Helper()
+	_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
+	check(h.t, err)
+}
+
 // pollAfter moves the clock and polls.
 func (h *fixture) pollAfter(d time.Duration) cycle.Report {
 	h.t.Helper()
@@ -295,11 +302,64 @@ func (h *fixture) pollAfter(d time.Duration) cycle.Report {
 	return h.poll()
 }
 
+func (h *fixture) halt() {
+	h.t.Helper()
+	_, err := h.agent.Halt(h.t.Context(), "test")
+	check(h.t, err)
+}
+
+func (h *fixture) resume() {
+	h.t.Helper()
+	_, err := h.agent.Resume(h.t.Context(), "test")
+	check(h.t, err)
+}
+
+// order moves the agent to a phase.
+func (h *fixture) order(to state.Phase, noMail bool) {
+	h.t.Helper()
+	_, err := h.agent.Order(h.t.Context(), to, "", noMail)
+	check(h.t, err)
+}
+
+// queue gives the agent a message of the operator at the terminal, without a poll.
+func (h *fixture) queue(text string) (key string) {
+	h.t.Helper()
+	key, err := h.agent.Tell(h.t.Context(), "me", text)
+	check(h.t, err)
+	return key
+}
+
+// remind sets a reminder as the operator does at the terminal.
+func (h *fixture) remind(when, text string) {
+	h.t.Helper()
+	_, err := h.agent.RemindByHand(h.t.Context(), "op", when, text)
+	check(h.t, err)
+}
+
 func (h *fixture) state() state.State {
 	h.t.Helper()
 	s, err := h.agent.Store.Read()
 	check(h.t, err)
 	return s
+}
+
+// step commits events as another process of the agent does.
+func (h *fixture) step(events ...state.Event) state.State {
+	h.t.Helper()
+	return h.changeState(func(*state.State) {}, events...)
+}
+
+// changeState is step, but also changes the state after the events.
+func (h *fixture) changeState(change func(*state.State), events ...state.Event) state.State {
+	h.t.Helper()
+	other := store.Store{Dir: h.agent.Store.Dir, Agent: handle}
+	next, err := other.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+		next := state.Step(s, events, h.agent.Policy, h.clock.Now())
+		change(&next)
+		return next, nil
+	})
+	check(h.t, err)
+	return next
 }
 
 // lines returns the history lines of one kind.

@@ -19,10 +19,8 @@ func TestFailingHookCausesNoEvent(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.addHooks(func(string, int) int { return 500 }, hook.Hook{Name: "x", On: []string{"*"}, Timeout: time.Minute})
 	h.agent.Policy.Notices = false
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.halt()
+	h.resume()
 	h.poll()
 	waiting := len(h.state().HookCalls)
 	if waiting == 0 || h.alarm() == "" {
@@ -56,10 +54,8 @@ func TestBusyHookDelaysNoOtherHook(t *testing.T) {
 	release := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(release) // before the server is closed
 	toggle := func() {
-		_, err := h.agent.Halt(t.Context(), "")
-		check(t, err)
-		_, err = h.agent.Resume(t.Context(), "")
-		check(t, err)
+		h.halt()
+		h.resume()
 	}
 	toggle()
 	called := make(chan error, 1)

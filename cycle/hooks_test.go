@@ -105,10 +105,8 @@ func TestHookRetries(t *testing.T) {
 	h.agent.Policy.Notices = false
 	h.poll()
 	for range 2 {
-		_, err := h.agent.Halt(t.Context(), "")
-		check(t, err)
-		_, err = h.agent.Resume(t.Context(), "")
-		check(t, err)
+		h.halt()
+		h.resume()
 	}
 	check(t, h.agent.CallHooks(t.Context()))
 	if n := len(got("/x")); n != 1 {
@@ -157,8 +155,7 @@ func TestHookRetries(t *testing.T) {
 func TestRetryOfAHookThatRefuses(t *testing.T) {
 	h := newFixture(t)
 	h.addHooks(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	check(t, h.agent.CallHooks(t.Context()))
 	r, sent, err := h.agent.RetryEffect(t.Context(), h.state().HookCalls[0].ID)
 	check(t, err)
@@ -171,8 +168,7 @@ func TestRetryOfAHookThatRefuses(t *testing.T) {
 func TestHookDamagedFile(t *testing.T) {
 	h := newFixture(t)
 	got := h.addHooks(func(string, int) int { return 200 }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	check(t, os.WriteFile(filepath.Join(h.agent.Store.Dir, h.state().HookCalls[0].File), []byte("rm -rf"), 0o600))
 	check(t, h.agent.CallHooks(t.Context()))
 	if calls := got("/x"); len(calls) != 1 || !strings.HasSuffix(calls[0], " halt") {

@@ -34,22 +34,6 @@ func (h *fixture) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
 	return slow, line
 }
 
-// pollResult is what a poll in the background came to.
-type pollResult struct {
-	report cycle.Report
-	err    error
-}
-
-// pollOf polls in the background.
-func pollOf(ctx context.Context, a *cycle.Agent, o cycle.PollOptions) <-chan pollResult {
-	done := make(chan pollResult, 1)
-	go func() {
-		r, err := a.Poll(ctx, o)
-		done <- pollResult{r, err}
-	}()
-	return done
-}
-
 // answers returns the texts of the replies, in the order in which they left.
 func (h *fixture) answers() []string {
 	var texts []string

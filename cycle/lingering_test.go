@@ -33,23 +33,17 @@ func newRestingFixture(t *testing.T) *fixture {
 	return h
 }
 
-// lingering polls in the background until the answer is out and the agent lives on.
-func (h *fixture) lingering() (polled chan cycle.Report) {
+// pollUntilAnswer polls in the background. It returns when the answer is out and the agent
+// lives on.
+func (h *fixture) pollUntilAnswer() (polled <-chan pollResult) {
 	h.t.Helper()
-	polled = make(chan cycle.Report, 1)
-	go func() {
-		r, _ := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
-		polled <- r
-	}()
-	for len(h.sentOf("reply")) == 0 {
-		select {
-		case r := <-polled:
-			h.t.Fatalf("the poll ended before the answer: %+v", r)
-		case <-h.t.Context().Done():
-			h.t.Fatal("no answer")
-		case <-time.After(5 * time.Millisecond):
+	polled = pollOf(h.t.Context(), h.agent, cycle.PollOptions{})
+	until(h.t, "the answer", func() bool {
+		if len(polled) > 0 {
+			h.t.Fatalf("the poll ended before the answer: %+v", <-polled)
 		}
-	}
+		return len(h.sentOf("reply")) > 0
+	})
 	return polled
 }
 
@@ -72,7 +66,7 @@ func (h *fixture) pollBeside() cycle.Report {
 func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
+	polled := h.pollUntilAnswer()
 	s := h.state()
 	if !s.Turn.Lingering() || len(s.Inbox) != 0 {
 		t.Fatalf("turn %+v, inbox %+v", s.Turn, s.Inbox)
@@ -94,7 +88,7 @@ func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
 		t.Errorf("%+v, ran %s", r, h.workFile("ran"))
 	}
 	h.write("go", "")
-	if r := <-polled; r.Turns != 2 {
+	if r := <-polled; r.report.Turns != 2 {
 		t.Errorf("%+v", r)
 	}
 	if s := h.state(); s.Turn.Status != state.HeadIdle || s.Turn.Lingering() || len(s.Inbox) != 0 {
@@ -162,9 +156,8 @@ func TestHaltEndsAnAgentThatLingers(t *testing.T) {
 	t.Parallel()
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
-	_, err := h.agent.Halt(t.Context(), "enough")
-	check(t, err)
+	polled := h.pollUntilAnswer()
+	h.halt()
 	<-polled
 	if s := h.state(); s.Turn.Lingering() || s.Turn.Stop != "" || len(h.lines(state.LineTask)) != 1 {
 		t.Errorf("%+v", s.Turn)

@@ -37,7 +37,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
+	polled := h.pollUntilAnswer()
 	all, err := follower.Next()
 	check(t, err)
 	if got := eventNames(all); !strings.Contains(got, "step.session state.thinking step.done state.idle") || !strings.Contains(got, "turn.started") || !strings.Contains(got, "phase.PREP") {
@@ -85,7 +85,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	onTime := func() { h.clock.advance(time.Since(h.clock.Now())) } // as the steps are
 	onTime()
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
+	polled := h.pollUntilAnswer()
 	now, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	onTime()
@@ -132,10 +132,8 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 func TestEventsOfAnotherLife(t *testing.T) {
 	h := newAwakeFixture(t)
 	toggle := func() {
-		_, err := h.agent.Halt(t.Context(), "")
-		check(t, err)
-		_, err = h.agent.Resume(t.Context(), "")
-		check(t, err)
+		h.halt()
+		h.resume()
 	}
 	toggle()
 	follower, err := h.agent.View().EventsFromNow()
@@ -145,13 +143,11 @@ func TestEventsOfAnotherLife(t *testing.T) {
 		t.Fatalf("%s, %v", eventNames(found), err)
 	}
 	check(t, os.RemoveAll(h.agent.Store.Dir))
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	if found, err := follower.Next(); eventNames(found) != "halt" || err != nil {
 		t.Errorf("after the state was removed: %s, %v", eventNames(found), err)
 	}
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	if found, err := follower.Next(); eventNames(found) != "go" || err != nil {
 		t.Errorf("and later: %s, %v", eventNames(found), err)
 	}

@@ -47,8 +47,7 @@ func TestWorkingMemory(t *testing.T) {
 	h.playScript("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
 	say := func(text string) {
 		t.Helper()
-		_, err := h.agent.Tell(t.Context(), "me", text)
-		check(t, err)
+		h.queue(text)
 		h.pollAfter(time.Minute)
 	}
 	say("remember: the build is red </memory>")

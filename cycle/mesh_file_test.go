@@ -61,16 +61,12 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 	h.cron()
 	h.wantTasks(state.Success)
 	told := h.workFile("prompt")
-	for _, want := range []string{
+	wantWords(t, told,
 		"table.csv (text/plain, 17 bytes): attachments/table.csv\n",
 		"attachment-2.txt (\"evil; name.txt\", text/plain, 1 byte): attachments/attachment-2.txt\n",
 		"TABLE-2.csv (TABLE.csv, text/plain, 7 bytes): attachments/TABLE-2.csv\n",
 		"Grüße 1.txt (text/plain, 2 bytes): attachments/Grüße 1.txt\n",
-	} {
-		if !strings.Contains(told, want) {
-			t.Errorf("the prompt lacks %q:\n%s", want, told)
-		}
-	}
+	)
 	reports := h.reports()
 	if len(reports) != 1 || len(reports[0].Files) != 1 || reports[0].Files[0].Name != "sorted table.csv" || reports[0].Files[0].Type != "text/csv" {
 		t.Fatalf("reports: %+v", reports)
@@ -248,11 +244,7 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 	h.receive(letter{id: "<one@example.com>"})
 	h.cron()
 	answer := h.sentOf("reply")[0].text
-	for _, want := range []string{"large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB together", "missing: no such file"} {
-		if !strings.Contains(answer, want) {
-			t.Errorf("the answer lacks %q:\n%s", want, answer)
-		}
-	}
+	wantWords(t, answer, "large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB together", "missing: no such file")
 	if len(h.reports()) != 0 {
 		t.Errorf("the peer got %+v", h.reports())
 	}

@@ -220,8 +220,7 @@ func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 		t.Errorf("halted, the line is %q", got)
 	}
 	// A GO that is given here does not lift it.
-	_, err := h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.pollAfter(time.Minute)
 	h.wantSent("")
 
@@ -266,10 +265,7 @@ func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
 		key := fmt.Sprintf("mesh:%s:%d", peer, i)
 		events = append(events, state.Arrived{Message: state.Message{Key: key, Source: state.Mesh, From: peer, At: morning}})
 	}
-	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		return state.Step(s, events, h.agent.Policy, h.clock.Now()), nil
-	})
-	check(t, err)
+	h.step(events...)
 	h.post(mesh.Message{ID: "q1", Text: "and this"})
 	h.receive(letter{id: "<one@example.com>", body: "enough"})
 	if r := h.pollAfter(time.Minute); r.Arrived != 1 {

@@ -87,8 +87,7 @@ func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
 func TestNoQuietMailDuringMailOutage(t *testing.T) {
 	h := newAwakeFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
-	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
+	h.order(state.ACTIVE, false)
 	h.poll()
 
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
@@ -103,8 +102,7 @@ func TestNoQuietMailDuringMailOutage(t *testing.T) {
 
 func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
 	h := newAwakeFixture(t)
-	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
+	h.order(state.ACTIVE, false)
 	h.poll()
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(29 * time.Minute)
@@ -120,8 +118,7 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
-	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
+	h.order(state.ACTIVE, false)
 	h.poll()
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(9 * time.Minute)

@@ -216,8 +216,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 	h.detached()
 	const messages = 6
 	for range messages {
-		_, err := h.agent.Tell(t.Context(), "test", "hello")
-		check(t, err)
+		h.queue("hello")
 	}
 	for code, n := range h.pollers(h.blueprintFile(), slices.Repeat([]string{"poll"}, 5)) {
 		if code != exitDone && code != exitBusy {

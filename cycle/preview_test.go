@@ -31,9 +31,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	if len(p.Mails) != 1 || !strings.Contains(p.Mails[0].Text, "standing by") {
 		t.Errorf("mails: %+v", p.Mails)
 	}
-	if !strings.Contains(p.CrontabDiff, "+*/1 * * * *") {
-		t.Errorf("crontab:\n%s", p.CrontabDiff)
-	}
+	wantWords(t, p.CrontabDiff, "+*/1 * * * *")
 	if len(p.Transitions) != 1 {
 		t.Errorf("transitions: %q", p.Transitions)
 	}

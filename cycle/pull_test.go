@@ -68,11 +68,9 @@ func TestEmptyPullReason(t *testing.T) {
 			t.Errorf("%v, want %q", err, why)
 		}
 	}
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	refused("HALTED")
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.agent.Policy.Budget = state.Budget{HasCredit: true}
 	refused("the agent is out of money: the credit of $0.00 is used up, and your messages wait until it is topped up: `agentstateloop credit 5`")
 	h.agent.Policy.Budget = state.Budget{}

@@ -23,8 +23,7 @@ func newTalkedFixture(t *testing.T, said ...string) (h *fixture, stdin *string) 
 func (h *fixture) say(text string, after time.Duration) {
 	h.t.Helper()
 	h.clock.advance(after)
-	_, err := h.agent.Tell(h.t.Context(), "me", text)
-	check(h.t, err)
+	h.queue(text)
 	if n, err := h.agent.Turns(h.t.Context()); err != nil || n != 1 {
 		h.t.Fatalf("%d turns, %v", n, err)
 	}
@@ -79,8 +78,7 @@ func TestRecallWithLittleRoom(t *testing.T) {
 func TestPromptCountsBacklog(t *testing.T) {
 	h, stdin := newTalkedFixture(t, "the first of all")
 	for _, text := range []string{"one", "two", "three", "four"} {
-		_, err := h.agent.Tell(t.Context(), "me", "message "+text)
-		check(t, err)
+		h.queue("message " + text)
 		h.clock.advance(time.Minute)
 	}
 	if n, err := h.agent.Turns(t.Context()); err != nil || n != 4 {

@@ -261,8 +261,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 	h.agent.Mail.Filter.Require = "dmarc"
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
 	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true
-	_, err := h.agent.Halt(t.Context(), "so that nobody is asked yet")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<evidence@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	var asked []string
 	for i := range 11 {

@@ -72,8 +72,7 @@ func TestWakeupReply(t *testing.T) {
 			h.receive(letter{id: "<one@example.com>", subject: "@" + handle + " the build"})
 			h.poll()
 			h.playScript(c.plays + "\n")
-			_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
-			check(t, err)
+			h.remind("10m", "look at the build")
 			h.clock.advance(11 * time.Minute)
 			before := len(h.sentOf("reply"))
 			h.poll()
@@ -100,23 +99,16 @@ func TestWakeupReply(t *testing.T) {
 func TestARetryOfAWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
-	check(t, err)
+	h.remind("10m", "look at the build")
 	h.clock.advance(11 * time.Minute)
-	s, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		return state.Step(s, []state.Event{state.Claimed{}}, h.agent.Policy, h.clock.Now()), nil
-	})
-	check(t, err)
-	if s.Turn.Status != state.HeadDispatched {
+	if s := h.step(state.Claimed{}); s.Turn.Status != state.HeadDispatched {
 		t.Fatalf("%+v", s.Turn)
 	}
 	h.poll() // the watchdog finds no runner
 	if got := h.state().Streak; got.Turns != 1 {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).") {
-		t.Errorf("the prompt:\n%s", h.prompt())
-	}
+	wantWords(t, h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).")
 }
 
 // After a reset a reminder is not told what was said before it.
@@ -142,8 +134,7 @@ func TestAReminderOutlivesAReset(t *testing.T) {
 func TestRoomForWakeups(t *testing.T) {
 	h := newAwakeFixture(t)
 	for n := range state.MaxSelfRows {
-		_, err := h.agent.RemindByHand(t.Context(), "op", "10m", fmt.Sprint(n))
-		check(t, err)
+		h.remind("10m", fmt.Sprint(n))
 	}
 	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", "one more"); err == nil || !strings.Contains(err.Error(), "50 wakeups") {
 		t.Errorf("above the limit: %v", err)
@@ -199,8 +190,7 @@ func TestARelayPlansTurns(t *testing.T) {
 func TestPullingAWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns = nil, false
-	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
-	check(t, err)
+	h.remind("10m", "look at the build")
 	if _, err := h.agent.Next(t.Context()); err == nil {
 		t.Error("it was handed out before its time")
 	}
@@ -260,25 +250,19 @@ func TestASleepThatIsCutShort(t *testing.T) {
 func TestTheStatusMailShowsWakeups(t *testing.T) {
 	h := newAwakeFixture(t)
 	for _, when := range []string{"40d", "10m"} {
-		_, err := h.agent.RemindByHand(t.Context(), "op", when, "look after "+when)
-		check(t, err)
+		h.remind(when, "look after "+when)
 	}
-	_, err := h.agent.Halt(t.Context(), "test")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<status@example.com>", body: "STATUS"})
 	h.pollAfter(12 * time.Minute)
 	answers := h.sentOf("answer")
 	if len(answers) != 1 {
 		t.Fatalf("answers: %+v", answers)
 	}
-	for _, want := range []string{
+	wantWords(t, answers[0].text,
 		"inbox: 0 waiting\n",
 		"reminder: 2026-01-05T09:10:00Z, look after 10m (waits: the agent is halted)\nreminder: 2026-02-14T09:00:00Z, look after 40d\n",
-	} {
-		if !strings.Contains(answers[0].text, want) {
-			t.Errorf("the mail has no %q:\n%s", want, answers[0].text)
-		}
-	}
+	)
 }
 
 // An agent somewhere else than in UTC is told the time as remind reads it.

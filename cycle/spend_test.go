@@ -91,9 +91,7 @@ echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"o
 		"$0.0028 by table of gpt-4.1 for "+operator,
 		"$0.0068 by table of gpt-4.1 for "+operator, // 3000 more in, 100 more out
 		"$0.0108 by table of gpt-4.1 for "+operator)
-	if !strings.Contains(h.workFile("argv"), "resume c-1") {
-		t.Errorf("the session was not gone on with: %s", h.workFile("argv"))
-	}
+	wantWords(t, h.workFile("argv"), "resume c-1")
 }
 
 // The sessions of two principals alternate, and the tokens of each count once.
@@ -147,16 +145,12 @@ func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
 	h.agent.Turn.Runner = turn.Claude
 	h.agent.Policy.Budget.Turn = 50_000
 	h.receive(letter{id: "<one@example.com>"})
-	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-		t.Fatal(err)
-	}
+	h.collect()
 	for _, usd := range []float64{0.03, 0.04} {
 		h.startAndDie()
 		h.billOf(usd)
 		h.clock.advance(time.Minute)
-		if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-			t.Fatal(err)
-		}
+		h.collect()
 	}
 	h.wantSpendings("$0.03 by provider of claude for "+operator, "$0.04 by provider of claude for "+operator)
 	task := h.wantTasks(state.Failed)[0]
@@ -177,9 +171,7 @@ func TestTurnWithoutMoneyIsNotSuspended(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
 	task := h.wantTasks(state.Partial)[0]
-	if !strings.Contains(task.Reason, "the budget of one turn, $0.01, is used up, so the turn does not wait for its answers") {
-		t.Errorf("task: %+v", task)
-	}
+	wantWords(t, task.Reason, "the budget of one turn, $0.01, is used up, so the turn does not wait for its answers")
 }
 
 // What a turn may spend, and what it spends call by call.
@@ -287,9 +279,7 @@ func TestPromptHasTier(t *testing.T) {
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 15_000, Low: 20_000, Critical: 1_000}
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
-	if !strings.Contains(h.prompt(), "Money is short ($0.0150 left)") {
-		t.Errorf("the prompt does not tell:\n%s", h.prompt())
-	}
+	wantWords(t, h.prompt(), "Money is short ($0.0150 left)")
 	h.receive(letter{id: "<two@example.com>"})
 	h.receive(letter{id: "<three@example.com>"})
 	h.pollAfter(time.Minute)

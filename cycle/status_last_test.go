@@ -155,8 +155,7 @@ func TestStatusReader(t *testing.T) {
 	if s, err := reader.Status(); err != nil || s.NextDue != nil {
 		t.Errorf("of another file: %v, %v", s.NextDue, err)
 	}
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	if s, err := reader.Status(); err != nil || !s.Halted {
 		t.Errorf("a change was not seen: %v", err)
 	}

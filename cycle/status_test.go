@@ -12,8 +12,7 @@ import (
 
 func TestStatus(t *testing.T) {
 	h := newAwakeFixture(t)
-	_, err := h.agent.Halt(t.Context(), "test")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<one@example.com>"})
 	h.receive(letter{id: "<two@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	h.mail.SetPassword("changed")

@@ -178,8 +178,7 @@ func TestTellAndMeshAreInNoThread(t *testing.T) {
 	th.says("bread", "the code is "+operatorsWord)
 	tell := func(text string) attemptInput {
 		th.last = attemptInput{}
-		_, err := th.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		th.queue(text)
 		th.pollAfter(time.Minute)
 		return th.last
 	}
@@ -250,21 +249,19 @@ func TestAReminderIsAnsweredWhereItWasSet(t *testing.T) {
 			t.Errorf("by thread %v: after a sleep:\n%s", byThread, got.raw)
 		}
 		// At the terminal, and in a turn of `tell`, it begins a thread.
-		_, err := th.agent.RemindByHand(t.Context(), "op", "20m", "water the plants")
-		check(t, err)
+		th.remind("20m", "water the plants")
 		if got := wakes(21 * time.Minute); got.head.InReplyTo != "" || got.head.Subject != "@"+handle+": water the plants" {
 			t.Errorf("by thread %v: by hand: %+v", byThread, got.head)
 		}
 		plan("reminder")
-		_, err = th.agent.Tell(t.Context(), "op", "remind me")
-		check(t, err)
+		th.queue("remind me")
 		th.pollAfter(time.Minute)
 		if got := wakes(21 * time.Minute); got.head.InReplyTo != "" || got.head.Subject != "@"+handle+": look at the oven" {
 			t.Errorf("by thread %v: after tell: %+v", byThread, got.head)
 		}
 		// A message of another agent has no thread of the operator's.
 		plan("reminder")
-		_, err = th.proved().Send(t.Context(), mesh.Message{To: handle, Text: "remind me"})
+		_, err := th.proved().Send(t.Context(), mesh.Message{To: handle, Text: "remind me"})
 		check(t, err)
 		th.pollAfter(time.Minute)
 		th.play = nil

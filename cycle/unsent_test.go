@@ -202,9 +202,8 @@ func TestAFlushThatFailsIsLogged(t *testing.T) {
 	h.agent.Policy.Ack = false
 	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
 	h.receive(letter{id: "<one@example.com>"})
-	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-	check(t, err)
-	_, err = h.agent.Turns(t.Context())
+	h.collect()
+	_, err := h.agent.Turns(t.Context())
 	check(t, err)
 	h.wantLogged("send: reply.")
 }
@@ -325,8 +324,7 @@ func TestAnOwedAnswerInIDLE(t *testing.T) {
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	_, err := h.agent.Order(t.Context(), state.IDLE, "", false)
-	check(t, err)
+	h.order(state.IDLE, false)
 	h.poll()
 	if got := h.crontabFields(); got != "*/1 * * * *" {
 		t.Errorf("the line is %q", got)

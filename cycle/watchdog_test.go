@@ -1,13 +1,11 @@
 package cycle_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,23 +33,8 @@ echo "answer of epoch $AGENTSTATELOOP_EPOCH"
 func (h *fixture) lingerer() (up, goOn func()) {
 	h.t.Helper()
 	h.script(lingering)
-	for _, name := range []string{"up", "go"} {
-		check(h.t, syscall.Mkfifo(filepath.Join(h.blueprint.Dir, name), 0o600))
-	}
-	up = func() {
-		h.t.Helper()
-		f, err := os.Open(filepath.Join(h.blueprint.Dir, "up"))
-		check(h.t, err)
-		defer f.Close()
-		line, err := bufio.NewReader(f).ReadString('\n')
-		if err != nil || line != "up\n" {
-			h.t.Fatalf("the agent said %q, %v", line, err)
-		}
-	}
-	goOn = func() {
-		h.t.Helper()
-		h.resumeAgent(filepath.Join(h.blueprint.Dir, "go"))
-	}
+	up, _ = h.pipe("up")
+	_, goOn = h.pipe("go")
 	return up, goOn
 }
 
@@ -87,9 +70,7 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != fmt.Sprintf("answer of epoch %d", tasks[0].Epoch) {
 		t.Errorf("replies: %+v", replies)
 	}
-	if !strings.Contains(h.prompt(), "half done") {
-		t.Errorf("the second attempt has no note about the first:\n%s", h.prompt())
-	}
+	wantWords(t, h.prompt(), "half done")
 }
 
 // reapUnder takes the turn away from its living runner, as a watchdog does that
@@ -97,12 +78,7 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 func (h *fixture) reapUnder() {
 	h.t.Helper()
 	head := h.state().Turn
-	other := h.blueprint.agent(h.clock.Now)
-	_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		reaped := state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"}
-		return state.Step(s, []state.Event{reaped}, other.Policy, h.clock.Now()), nil
-	})
-	check(h.t, err)
+	h.step(state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"})
 }
 
 // A runner whose epoch has passed drops its result: nothing of it is sent or
@@ -117,18 +93,13 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 			h.receive(letter{id: "<one@example.com>"})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of a test that fails
 			defer cancel()
-			done := make(chan error)
-			go func() {
-				_, err := h.agent.Poll(ctx, cycle.PollOptions{})
-				done <- err
-			}()
+			done := pollOf(ctx, h.agent, cycle.PollOptions{})
 			up()
 			h.reapUnder()
 			if ends {
 				goOn()
 			}
-			check(t, <-done)
-
+			check(t, (<-done).err)
 			tasks := h.lines(state.LineTask)
 			if len(tasks) != 1 || tasks[0].Epoch != 3 {
 				t.Fatalf("task lines: %+v, want one, of epoch 3", tasks)
@@ -147,15 +118,11 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-		t.Fatal(err)
-	}
+	h.collect()
 	for range h.agent.Policy.MaxAttempts {
 		h.startAndDie()
 		h.clock.advance(time.Minute)
-		if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-			t.Fatal(err)
-		}
+		h.collect()
 	}
 	h.pollAfter(time.Minute)
 	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Failed {
@@ -172,18 +139,9 @@ func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
 // startAndDie is a runner that claims a message and is gone.
 func (h *fixture) startAndDie() {
 	h.t.Helper()
-	other := h.blueprint.agent(h.clock.Now)
-	for _, next := range []func(state.Head) state.Event{
-		func(state.Head) state.Event { return state.Claimed{} },
-		func(head state.Head) state.Event { return state.Started{TurnID: head.TurnID, Epoch: head.Epoch} },
-	} {
-		_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-			return state.Step(s, []state.Event{next(s.Turn)}, other.Policy, h.clock.Now()), nil
-		})
-		check(h.t, err)
-	}
-	if status := h.state().Turn.Status; status != state.HeadRunning {
-		h.t.Fatalf("the turn is %s", status)
+	head := h.step(state.Claimed{}).Turn
+	if s := h.step(state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); s.Turn.Status != state.HeadRunning {
+		h.t.Fatalf("the turn is %s", s.Turn.Status)
 	}
 }
 
@@ -193,9 +151,7 @@ func TestAPayloadThatIsGone(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.post(meshMessage("q1"))
-	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-		t.Fatal(err)
-	}
+	h.collect()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
 	h.poll()
 	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "I read: are you there?") {
@@ -220,8 +176,7 @@ func TestUnreadableAgentLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.receive(letter{id: "<one@example.com>"})
-			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-			check(t, err)
+			h.collect()
 			h.startAndDie()
 			head := h.state().Turn
 			dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))
