@@ -80,8 +80,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 	if n := calls() - before; n > 0 {
 		t.Errorf("steady polls made %d crontab processes", n)
 	}
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	sched := status.Schedule
 	if sched.Alarm == nil || !sched.Alarm.Equal(morning.Add(8*time.Minute)) || *sched.AlarmReason != "inbox" ||
 		*sched.AlarmWanted != "8 9 5 1 *" || *sched.AlarmInstalled != "8 9 5 1 *" {
@@ -245,8 +244,7 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 			h.poll()
 			h.deferMessage(morning.Add(10 * time.Minute))
 			h.poll()
-			status, err := h.agent.View().Status()
-			check(t, err)
+			status := h.status()
 			if at := status.Schedule.Alarm; at == nil || !at.Equal(morning.Add(10*time.Minute)) || status.Schedule.AlarmWanted != nil {
 				t.Errorf("status shows %+v", status.Schedule)
 			}
@@ -282,9 +280,7 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 	h.onMesh.Store(&lingers)
 	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
 	check(t, err)
-	if n := len(h.runs()); n != 1 {
-		t.Errorf("%d turns", n)
-	}
+	h.wantRuns(1)
 }
 
 // A hook that fails is called again in its minute, also in IDLE. Nothing else is done

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -96,7 +95,5 @@ func TestAnnouncementDelaysNothing(t *testing.T) {
 	if watching.cutShort.Load() > 0 {
 		t.Error("the connection was closed while the mesh was being told")
 	}
-	log, err := os.ReadFile(h.agent.Store.Path("log"))
-	check(t, err)
-	wantWords(t, string(log), "was not announced: the engine is down")
+	h.wantLogged("was not announced: the engine is down")
 }

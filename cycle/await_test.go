@@ -138,9 +138,7 @@ func TestSubmitEndsTheTurn(t *testing.T) {
 	}
 	h.sayByMail("quick")
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "that is all" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("that is all")
 }
 
 // A turn is told what else waits, as the built-in loop is.

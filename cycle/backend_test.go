@@ -30,9 +30,7 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 		h.pollAfter(30 * time.Minute)
 	}
 	h.wantTasks()
-	if runs := h.runs(); len(runs) != 1 {
-		t.Errorf("%d attempts before the limit has ended", len(runs))
-	}
+	h.wantRuns(1)
 	told := h.sentOf("notice")
 	if len(told) != 1 || !strings.Contains(told[0].text, until.UTC().Format("2006-01-02 15:04 MST")) || !strings.Contains(told[0].text, "5-hour limit") {
 		t.Errorf("notices: %+v", told)
@@ -41,8 +39,7 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 	if alarm, ok := s.NextAlarm(h.agent.Policy, h.clock.Now()); !ok || alarm.Sub(until) > time.Minute || alarm.Before(until) {
 		t.Errorf("the alarm is at %v, %v; the limit ends at %v", alarm, ok, until)
 	}
-	st, err := h.agent.View().Status()
-	check(t, err)
+	st := h.status()
 	if len(st.Inbox.Deferrals) != 1 || st.Inbox.Deferrals[0].Count != 2 || !st.Inbox.Deferrals[0].Next.Equal(until) {
 		t.Errorf("status: %+v", st.Inbox)
 	}

@@ -39,8 +39,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantPhase(state.IDLE)
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	if len(status.Lost) != 1 || !strings.HasPrefix(status.Lost[0].ID, "reply.t") || status.Lost[0].To != operator || !strings.Contains(status.Lost[0].Reason, "550 no such user") {
 		t.Errorf("lost: %+v", status.Lost)
 	}
@@ -78,8 +77,7 @@ func TestAnAnswerThatCameBackInDovecot(t *testing.T) {
 	h.poll()
 	check(t, d.Append(bounceOf(h.sentOf("reply")[0]), false))
 	h.pollAfter(time.Minute)
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	if len(status.Lost) != 1 || len(h.runs()) != 1 {
 		t.Errorf("lost %+v, %d turns", status.Lost, len(h.runs()))
 	}

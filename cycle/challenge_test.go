@@ -63,9 +63,7 @@ func (h *fixture) wantUntouched() {
 	if s.Phase != state.IDLE || len(s.Inbox) != 0 || s.Arrivals != 0 || s.Epoch != 0 || s.Halted() || s.Turn.Status != state.HeadIdle {
 		h.t.Errorf("phase %s, inbox %+v, turn %+v, halted %v", s.Phase, s.Inbox, s.Turn, s.Halted())
 	}
-	if runs := h.runs(); runs != nil {
-		h.t.Errorf("turns: %v", runs)
-	}
+	h.wantRuns(0)
 	for _, m := range h.sent() {
 		if m.kind != "challenge" || m.to != operator {
 			h.t.Errorf("a %s was sent to %s", m.kind, m.to)
@@ -197,9 +195,7 @@ func TestControlsAndChallenges(t *testing.T) {
 		t.Error("it is not halted")
 	}
 	h.wantSent("challenge answer")
-	if runs := h.runs(); runs != nil {
-		t.Errorf("turns: %v", runs)
-	}
+	h.wantRuns(0)
 
 	// The first mail, released, is the control that it was.
 	h = newAskingFixture(t)
@@ -438,9 +434,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 	if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
 		t.Errorf("report: %+v", r)
 	}
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: do it" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("I read: do it")
 	// A second YES is answered as such, and is not a message for the agent.
 	h.receiveRaw(proved(replyTo(asked, "Yes, "+token)))
 	if r := h.pollAfter(time.Minute); r.Turns != 0 {

@@ -126,9 +126,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	h.cron()
 	wait()
 	h.wantTasks(state.Canceled)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "[canceled: stopped]") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "[canceled: stopped]")
 
 	// HALT: the output is held until GO.
 	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
@@ -160,9 +158,7 @@ func TestAHaltByMailEndsTheTurn(t *testing.T) {
 	h.wantSent("answer")
 	h.receive(letter{id: "<go@example.com>", body: "GO"})
 	h.pollAfter(time.Minute)
-	if replies := h.sentOf("reply"); len(replies) != 1 {
-		t.Errorf("after GO: %+v", replies)
-	}
+	h.onlyReply()
 }
 
 // After a reset the context begins with its note, and without what was said

@@ -93,9 +93,7 @@ func (h *fixture) wantMended(what string) {
 	if left := h.unread(); len(left) != 0 {
 		h.t.Errorf("%s: unread %v", what, left)
 	}
-	if left := h.waiting(); len(left) != 0 {
-		h.t.Errorf("%s: not acknowledged %+v", what, left)
-	}
+	h.wantAcknowledged()
 	h.wantNoNudges()
 }
 

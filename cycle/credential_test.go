@@ -228,16 +228,14 @@ func TestBothChannelsDead(t *testing.T) {
 			t.Errorf("failed sources: %+v", r.Failed)
 		}
 	}
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	if c := status.Credentials["imap"]; c.Failures != 4 || c.OperatorTold || c.KeymasterTold || status.Outbox.Waiting == 0 {
 		t.Errorf("status: %+v, outbox %+v", status.Credentials, status.Outbox)
 	}
 	h.onMesh.Store(nil)
 	h.pollAfter(30 * time.Minute)
 	h.wantPeerGot("message credential imap", "message credential smtp", "relay credential blocker: imap", "relay credential blocker: smtp")
-	status, err = h.agent.View().Status()
-	check(t, err)
+	status = h.status()
 	if c := status.Credentials["imap"]; !c.OperatorTold || !c.KeymasterTold {
 		t.Errorf("status: %+v", c)
 	}

@@ -124,15 +124,14 @@ func TestCrontabFailureIsReported(t *testing.T) {
 			if calls, err := os.ReadFile(h.agent.Schedule.Table.Command + ".calls"); err == nil && string(calls) != "-l\n" {
 				t.Errorf("a crontab that hangs was called more than once in a poll:\n%s", calls)
 			}
-			status, err := h.agent.View().Status()
-			check(t, err)
+			status := h.status()
 			if status.Schedule.Error == nil || status.Schedule.Wanted == nil || *status.Schedule.Wanted != "*/1 * * * *" {
 				t.Errorf("schedule: %+v", status.Schedule)
 			}
 
 			h.agent.Schedule.Table.Command, h.agent.Schedule.Table.Timeout = h.blueprint.Crontab, 0
 			h.wantLine("*/1 * * * *", func() { h.pollAfter(time.Minute) })
-			if status, err = h.agent.View().Status(); err != nil || status.Schedule.Error != nil {
+			if status, err := h.agent.View().Status(); err != nil || status.Schedule.Error != nil {
 				t.Errorf("after it works: %+v, %v", status.Schedule, err)
 			}
 		})

@@ -29,16 +29,8 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 			check(t, damage(h.agent.Store.Path(h.state().Inbox[0].Payload)))
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success, state.Success)
-			if runs := h.runs(); len(runs) != 2 {
-				t.Errorf("runs: %q", runs)
-			}
-			var texts []string
-			for _, m := range h.sentOf("reply") {
-				texts = append(texts, m.text)
-			}
-			if got := strings.Join(texts, "; "); got != "I read: second; I read: first" {
-				t.Errorf("replies: %s", got)
-			}
+			h.wantRuns(2)
+			h.wantReplies("I read: second", "I read: first")
 			if lines := h.reasonsOf(state.LineDamage, "mended"); len(lines) != 1 {
 				t.Errorf("mended: %q", lines)
 			}
@@ -78,9 +70,7 @@ func TestADamagedMessageThatIsGone(t *testing.T) {
 // was told once by a mail of that kind.
 func (h *fixture) wantLost(row state.Message, kind string) {
 	h.t.Helper()
-	if runs := h.runs(); runs != nil {
-		h.t.Errorf("it ran: %q", runs)
-	}
+	h.wantRuns(0)
 	if s := h.state(); len(s.Inbox)+len(s.Outbox) != 0 {
 		h.t.Errorf("left: %+v, %+v", s.Inbox, s.Outbox)
 	}
@@ -134,9 +124,7 @@ func TestADamagedMessageWaitsForItsServer(t *testing.T) {
 	h.onFetch.Store(nil)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
-	if got := h.sentOf("reply"); len(got) != 1 || got[0].text != "I read: first" {
-		t.Errorf("replies: %+v", got)
-	}
+	h.wantReplies("I read: first")
 }
 
 // A message of the mesh or of the terminal cannot be had again. It is given up and
@@ -205,12 +193,8 @@ func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
 		h.pollAfter(time.Minute)
 	}
 	h.wantTasks(state.Failed)
-	if got := h.sentOf("reply"); len(got) != 1 || !strings.Contains(got[0].text, "damaged") {
-		t.Errorf("replies: %+v", got)
-	}
-	if n := len(h.runs()); n != 1 {
-		t.Errorf("%d attempts", n)
-	}
+	wantWords(t, h.onlyReply().text, "damaged")
+	h.wantRuns(1)
 }
 
 // A report that is damaged is not shown to the turn that waited for it.

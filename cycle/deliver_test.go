@@ -50,16 +50,13 @@ func TestStoppedSuspendedTurnReturnsItsOutput(t *testing.T) {
 	if head := h.state().Turn; head.Status != state.HeadSuspended {
 		t.Fatalf("turn: %+v", head)
 	}
-	s, err := h.agent.View().Status()
-	check(t, err)
+	s := h.status()
 	if s.Turn.WaitingToolCount == nil || *s.Turn.WaitingToolCount != 1 || s.Turn.ResumeBy == nil {
 		t.Errorf("status of a suspended turn: %+v", s.Turn)
 	}
 	check(t, h.agent.Stop(t.Context(), "test"))
 	h.wantTasks(state.Canceled)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I have asked.\n\n[canceled: stopped while it waited for other agents]" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("I have asked.\n\n[canceled: stopped while it waited for other agents]")
 }
 
 // A short answer is mail text; a long one is a file, next to its beginning in

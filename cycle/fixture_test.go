@@ -25,6 +25,7 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
@@ -387,6 +388,14 @@ func (h *fixture) runs() []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
+// wantRuns fails unless so many attempts were started.
+func (h *fixture) wantRuns(want int) {
+	h.t.Helper()
+	if runs := h.runs(); len(runs) != want {
+		h.t.Errorf("%d attempts, want %d: %q", len(runs), want, runs)
+	}
+}
+
 // prompt returns the prompt of the last turn.
 func (h *fixture) prompt() string {
 	h.t.Helper()
@@ -502,6 +511,33 @@ func (h *fixture) sentOf(kind string) []sentMail {
 	return slices.DeleteFunc(h.sent(), func(s sentMail) bool { return s.kind != kind })
 }
 
+// onlyReply returns the one reply that was sent.
+func (h *fixture) onlyReply() sentMail {
+	h.t.Helper()
+	replies := h.sentOf("reply")
+	if len(replies) != 1 {
+		h.t.Fatalf("%d replies, want one: %+v", len(replies), replies)
+	}
+	return replies[0]
+}
+
+// wantReplies fails unless the replies have these texts.
+func (h *fixture) wantReplies(want ...string) {
+	h.t.Helper()
+	if got := h.answers(); !slices.Equal(got, want) {
+		h.t.Errorf("the replies are %q, want %q", got, want)
+	}
+}
+
+// answers returns the texts of the replies, in the order in which they left.
+func (h *fixture) answers() []string {
+	var texts []string
+	for _, s := range h.sentOf("reply") {
+		texts = append(texts, s.text)
+	}
+	return texts
+}
+
 // kinds returns the kinds of the mails sent so far, in their order.
 func (h *fixture) kinds() string {
 	h.t.Helper()
@@ -553,6 +589,27 @@ func (h *fixture) waiting() []mesh.Message {
 	box, err := h.agent.Mesh.Carrier.Mailbox(h.t.Context(), 0)
 	check(h.t, err)
 	return box.Messages
+}
+
+// wantAcknowledged fails if our mailbox on the mesh holds a message.
+func (h *fixture) wantAcknowledged() {
+	h.t.Helper()
+	if left := h.waiting(); len(left) != 0 {
+		h.t.Errorf("not acknowledged: %+v", left)
+	}
+}
+
+func (h *fixture) status() view.Status {
+	h.t.Helper()
+	s, err := h.agent.View().Status()
+	check(h.t, err)
+	return s
+}
+
+// wantLogged fails unless the log has these words.
+func (h *fixture) wantLogged(words ...string) {
+	h.t.Helper()
+	wantWords(h.t, string(mustRead(h.t, h.agent.Store.Path("log"))), words...)
 }
 
 // blueprintFile writes the blueprint for another process, whose clock stands at

@@ -87,9 +87,7 @@ func TestFloodDelaysNoChallengeAnswer(t *testing.T) {
 	}
 	h.receive(replyTo(asked, "YES "+token))
 	h.pollAfter(time.Minute)
-	if n := len(h.runs()); n != 1 {
-		t.Errorf("%d turns, want that of the mail that was asked about", n)
-	}
+	h.wantRuns(1)
 }
 
 // BenchmarkFlood is one poll of a mailbox on a real server with so many rejected

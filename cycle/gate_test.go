@@ -100,9 +100,7 @@ func TestMeshMessagesThatFailTheGate(t *testing.T) {
 			}
 			h.wantQuarantined("message.json", c.gate)
 			h.wantPhase(state.IDLE)
-			if left := h.waiting(); len(left) != 0 {
-				t.Errorf("not acknowledged: %+v", left)
-			}
+			h.wantAcknowledged()
 			h.wantSent("")
 		})
 	}
@@ -125,8 +123,7 @@ func TestMailThatCallsNobodyIsCounted(t *testing.T) {
 	}
 	h.poll()
 	h.wantSent("")
-	st, err := h.agent.View().Status()
-	check(t, err)
+	st := h.status()
 	if u := st.Inbox.Uncalled; u == nil || u.Count != 2 {
 		t.Errorf("uncalled: %+v", u)
 	}

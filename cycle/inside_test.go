@@ -28,9 +28,7 @@ echo 'printed besides'
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "the first" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("the first")
 	want := cycle.ErrSubmitted.Error() + "\nsecond refused\n" + cycle.ErrStale.Error() + "\nstale refused"
 	if got := h.workFile("refused"); got != want {
 		t.Errorf("refused:\n%s\nwant:\n%s", got, want)
@@ -49,9 +47,7 @@ func TestConcurrentSubmits(t *testing.T) {
 	h.playScript("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != h.workFile("took") {
-		t.Errorf("replies: %+v; told to have been taken: %q", replies, h.workFile("took"))
-	}
+	h.wantReplies(h.workFile("took"))
 }
 
 // A message may name the fields that its result must have.
@@ -120,12 +116,8 @@ func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
 			h.pollAfter(time.Minute)
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success)
-			if runs := h.runs(); len(runs) != 1 {
-				t.Errorf("it ran %d times", len(runs))
-			}
-			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "it is done" {
-				t.Errorf("replies: %+v", replies)
-			}
+			h.wantRuns(1)
+			h.wantReplies("it is done")
 		})
 	}
 }
@@ -183,9 +175,7 @@ func TestStoppedRunnerReturnsMessage(t *testing.T) {
 			if runs := h.runs(); len(runs) != c.runs {
 				t.Errorf("it ran %d times, want %d", len(runs), c.runs)
 			}
-			if replies := h.sentOf("reply"); len(replies) != 1 {
-				t.Errorf("replies: %+v", replies)
-			}
+			h.onlyReply()
 		})
 	}
 }
@@ -256,9 +246,7 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 	h.wantTasks()
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "told: timeout") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "told: timeout")
 }
 
 // The operator does not wait for other agents: an operator's message ends the

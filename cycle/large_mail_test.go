@@ -34,15 +34,6 @@ func (h *fixture) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
 	return slow, line
 }
 
-// answers returns the texts of the replies, in the order in which they left.
-func (h *fixture) answers() []string {
-	var texts []string
-	for _, s := range h.sentOf("reply") {
-		texts = append(texts, s.text)
-	}
-	return texts
-}
-
 // While a large mail is on its way, others come in and are answered. Nobody else
 // fetches it. Then it has its own turn, once.
 func TestLargeMailDelaysNothing(t *testing.T) {
@@ -66,9 +57,7 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 	if r := h.pollAfter(time.Minute); r.Turns != 1 {
 		t.Errorf("the small mail: %+v", r)
 	}
-	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one"}) {
-		t.Errorf("answers: %q", got)
-	}
+	h.wantReplies("I read: the small one")
 	if s := h.state(); !slices.Equal(s.LargeMails(), []string{s.Cursor.Key(large)}) {
 		t.Errorf("large mails: %q", s.LargeMails())
 	}
@@ -80,9 +69,7 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 	if got.err != nil || got.report.Arrived != 1 || got.report.Turns != 1 {
 		t.Errorf("%+v, %v", got.report, got.err)
 	}
-	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one", "I read: the large one"}) {
-		t.Errorf("answers: %q", got)
-	}
+	h.wantReplies("I read: the small one", "I read: the large one")
 	if s := h.state(); len(s.Cursor.Owed)+len(s.Cursor.Large) > 0 {
 		t.Errorf("the cursor is %+v", s.Cursor)
 	}

@@ -55,9 +55,7 @@ func TestLingerReacts(t *testing.T) {
 			})
 			_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
 			check(t, err)
-			if n := len(h.runs()); n != 1 {
-				t.Errorf("%d turns", n)
-			}
+			h.wantRuns(1)
 		})
 	}
 }

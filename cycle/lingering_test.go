@@ -71,8 +71,7 @@ func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
 	if !s.Turn.Lingering() || len(s.Inbox) != 0 {
 		t.Fatalf("turn %+v, inbox %+v", s.Turn, s.Inbox)
 	}
-	st, err := h.agent.View().Status()
-	check(t, err)
+	st := h.status()
 	if st.Turn.Status != state.HeadIdle || st.Turn.ID == nil || *st.Turn.Lifecycle != "idle" || st.Turn.Reason != nil {
 		t.Errorf("status: %+v", st.Turn)
 	}

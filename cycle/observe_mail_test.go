@@ -83,9 +83,7 @@ func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
 	h.receive(letter{id: "<old@example.com>", body: "old"}, imap.FlagSeen)
 	h.receive(letter{id: "<new@example.com>", body: "new"})
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: new" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("I read: new")
 }
 
 // The set of the baseline is taken whatever its flags become.
@@ -118,13 +116,7 @@ func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
 	h.receive(letter{id: "<two@example.com>", body: "two"}, imap.FlagSeen)
 
 	h.poll()
-	var texts []string
-	for _, s := range h.sentOf("reply") {
-		texts = append(texts, s.text)
-	}
-	if !slices.Equal(texts, []string{"I read: one", "I read: two"}) {
-		t.Errorf("replies: %q", texts)
-	}
+	h.wantReplies("I read: one", "I read: two")
 }
 
 func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {

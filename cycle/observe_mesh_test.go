@@ -27,9 +27,7 @@ func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
 	if len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "q1" || got[0].Text != "I read: which commit is live?" {
 		t.Errorf("the peer was sent %+v", got)
 	}
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("not acknowledged: %+v", left)
-	}
+	h.wantAcknowledged()
 	// The peer counts as a peer, not as the operator: it never takes PREP to
 	// ACTIVE.
 	h.post(mesh.Message{ID: "q2", Text: "and now?"})
@@ -60,9 +58,7 @@ func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
 		if len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "q1" || got[0].Text != "busy" {
 			t.Errorf("hops %v: the peer was sent %+v", hops, got)
 		}
-		if left := h.waiting(); len(left) != 0 {
-			t.Errorf("not acknowledged: %+v", left)
-		}
+		h.wantAcknowledged()
 	}
 }
 
@@ -120,9 +116,7 @@ func TestKindsThatCauseNoTurn(t *testing.T) {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantPhase(state.IDLE)
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("not acknowledged: %+v", left)
-	}
+	h.wantAcknowledged()
 	if notes := h.lines(state.LineNote); len(notes) != 3 {
 		t.Errorf("history: %+v", notes)
 	}
@@ -134,9 +128,7 @@ func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
 	if r := h.poll(); r.Nudges != 1 || r.Turns != 0 || r.After != state.PREP {
 		t.Fatalf("report: %+v", r)
 	}
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("not acknowledged: %+v", left)
-	}
+	h.wantAcknowledged()
 	if r := h.pollAfter(time.Minute); r.Nudges != 0 {
 		t.Errorf("rung again: %+v", r)
 	}
@@ -197,9 +189,7 @@ func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 	}
 	h.onMesh.Store(nil)
 	h.pollAfter(time.Minute)
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("never acknowledged: %+v", left)
-	}
+	h.wantAcknowledged()
 	if got := h.reports(); len(got) != 1 {
 		t.Errorf("reports: %+v", got)
 	}
@@ -449,9 +439,7 @@ func TestARejectedNudgeIsAcknowledged(t *testing.T) {
 	if r := h.poll(); r.Rejected != 1 || r.After != state.IDLE {
 		t.Errorf("report: %+v", r)
 	}
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("not acknowledged: %+v", left)
-	}
+	h.wantAcknowledged()
 }
 
 // Whatever numbers and sizes a mesh sends, mail is answered, the state stays small
@@ -594,9 +582,7 @@ func TestAScriptOnTheMesh(t *testing.T) {
 		if msg := h.lines(state.LineTask)[0].Row; msg.Source != state.EventSource || msg.From != "nightly_backup" || msg.Cause() != state.CauseEvent {
 			t.Errorf("the message: %+v", msg)
 		}
-		if left := h.waiting(); len(left) != 0 {
-			t.Errorf("not acknowledged: %+v", left)
-		}
+		h.wantAcknowledged()
 		// It can neither ask nor report, nor send files, and a relay needs a proof.
 		for i, m := range []mesh.Message{{Kind: mesh.KindAsk}, {Kind: mesh.KindReport}, {Kind: mesh.KindRelay}, {Kind: mesh.KindNotice}} {
 			m.ID, m.To, m.Text = fmt.Sprintf("b%d", 2+i), handle, "hello"

@@ -167,9 +167,7 @@ func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
 		t.Errorf("after one poll %d are left", len(left))
 	}
 	h.poll()
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("after two polls %d are left", len(left))
-	}
+	h.wantAcknowledged()
 }
 
 // peerItems returns the items of one kind that the peer was sent.

@@ -148,8 +148,7 @@ func TestSleepMarks(t *testing.T) {
 	h := newAwakeFixture(t)
 	asleep := func(want, rests bool) {
 		t.Helper()
-		s, err := h.agent.View().Status()
-		check(t, err)
+		s := h.status()
 		if s.Asleep != want || (s.SleepUntil != nil) != rests {
 			t.Errorf("asleep %v, until %v; want %v, %v", s.Asleep, s.SleepUntil, want, rests)
 		}

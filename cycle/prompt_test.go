@@ -41,7 +41,7 @@ func maskBoundary(prompt string) string {
 
 // wantWords checks that a text, which may be a prompt, holds these words. A # stands
 // for the boundary of a fence.
-func wantWords(t *testing.T, text string, want ...string) {
+func wantWords(t testing.TB, text string, want ...string) {
 	t.Helper()
 	text = maskBoundary(text)
 	for _, w := range want {

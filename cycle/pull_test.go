@@ -47,9 +47,7 @@ func TestAPulledMessageIsAnswered(t *testing.T) {
 		t.Errorf("done twice: %v", err)
 	}
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "the answer" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("the answer")
 	second, err := h.agent.Next(t.Context())
 	check(t, err)
 	if second.Text != "two" || second.Epoch <= first.Epoch {
@@ -120,9 +118,7 @@ func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 		h.pollAfter(11 * time.Minute)
 	}
 	h.wantTasks(state.Failed)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3")
 }
 
 // `stop` ends a pulled turn at once: nothing else can.

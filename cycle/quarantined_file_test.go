@@ -88,8 +88,6 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		if err != nil || len(names) != 3 {
 			t.Errorf("kept %q, %v", names, err)
 		}
-		if left := h.waiting(); len(left) != 0 {
-			t.Errorf("on the mesh: %+v", left)
-		}
+		h.wantAcknowledged()
 	})
 }

@@ -51,7 +51,5 @@ func TestRelayCommands(t *testing.T) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "printed"}, nil
 	}
 	h.sayByMail("hello")
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "verdict: green\n\nall of it" {
-		t.Errorf("%+v", replies)
-	}
+	h.wantReplies("verdict: green\n\nall of it")
 }

@@ -33,8 +33,7 @@ func (h *fixture) wantCounted(want int) {
 	h.t.Helper()
 	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
-	status, err := h.agent.View().Status()
-	check(h.t, err)
+	status := h.status()
 	if len(items) != want || status.Inbox.Quarantined != want {
 		h.t.Errorf("%d items in quarantine, status says %d, want %d", len(items), status.Inbox.Quarantined, want)
 	}

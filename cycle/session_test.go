@@ -181,9 +181,7 @@ func TestARefusedLoginFailsNoMessage(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.receive(letter{id: "<two@example.com>", body: "two"})
 	h.poll()
-	if runs := h.runs(); len(runs) != 1 {
-		t.Errorf("%d runs with a refused login in one cycle", len(runs))
-	}
+	h.wantRuns(1)
 	s := h.state()
 	if c := s.Credentials["agent:claude"]; c.Failures != 1 {
 		t.Errorf("credentials: %+v", s.Credentials)

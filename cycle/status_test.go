@@ -19,8 +19,7 @@ func TestStatus(t *testing.T) {
 	h.poll()
 	h.mail.SetPassword(h.mail.Password)
 	h.poll()
-	s, err := h.agent.View().Status()
-	check(t, err)
+	s := h.status()
 	if s.Agent != handle || s.Phase != state.PREP || !s.Halted || s.NextDue == nil || s.Deadline == nil {
 		t.Errorf("status: %+v", s)
 	}
@@ -86,8 +85,7 @@ func TestStatusShowsNoDeadAgent(t *testing.T) {
 	if _, err := turn.End(t.Context(), dir, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.agent.View().Status()
-	check(t, err)
+	s := h.status()
 	if s.Turn.Status != state.HeadRunning || s.Turn.State != nil || s.Turn.KillAt != nil {
 		t.Errorf("turn: %+v", s.Turn)
 	}

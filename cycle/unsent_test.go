@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 
@@ -38,13 +36,6 @@ func (h *fixture) refusesContent(kind string, code int, text string) {
 	h.onData.Store(&refuse)
 }
 
-func (h *fixture) status() view.Status {
-	h.t.Helper()
-	s, err := h.agent.View().Status()
-	check(h.t, err)
-	return s
-}
-
 // sendingFailure returns what a report says of mail that cannot be sent.
 func sendingFailure(r cycle.Report) string {
 	for _, f := range r.Failed {
@@ -53,16 +44,6 @@ func sendingFailure(r cycle.Report) string {
 		}
 	}
 	return ""
-}
-
-// wantLogged fails unless the log has these words.
-func (h *fixture) wantLogged(word string) {
-	h.t.Helper()
-	log, err := os.ReadFile(h.agent.Store.Path("log"))
-	check(h.t, err)
-	if !strings.Contains(string(log), word) {
-		h.t.Errorf("the log does not hold %q:\n%s", word, log)
-	}
 }
 
 // A submission server that is down, silent or answers 4xx is told in the report, the

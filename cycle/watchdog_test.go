@@ -67,9 +67,7 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 	if len(tasks) != 1 || tasks[0].TurnID != first.TurnID || tasks[0].Epoch <= first.Epoch || tasks[0].Outcome != state.Success {
 		t.Errorf("task lines: %+v after %+v", tasks, first)
 	}
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != fmt.Sprintf("answer of epoch %d", tasks[0].Epoch) {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies(fmt.Sprintf("answer of epoch %d", tasks[0].Epoch))
 	wantWords(t, h.prompt(), "half done")
 }
 
@@ -104,9 +102,7 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 			if len(tasks) != 1 || tasks[0].Epoch != 3 {
 				t.Fatalf("task lines: %+v, want one, of epoch 3", tasks)
 			}
-			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "answer of epoch 3" {
-				t.Errorf("replies: %+v", replies)
-			}
+			h.wantReplies("answer of epoch 3")
 			if left, _ := os.ReadDir(h.agent.Store.Path(store.OutboxDir)); len(left) > 0 {
 				t.Errorf("left in outbox/: %v", left)
 			}
@@ -128,12 +124,8 @@ func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
 	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Failed {
 		t.Errorf("task lines: %+v", tasks)
 	}
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "attempt 3 of 3") {
-		t.Errorf("replies: %+v", replies)
-	}
-	if runs := h.runs(); len(runs) != 0 {
-		t.Errorf("runs: %q", runs)
-	}
+	wantWords(t, h.onlyReply().text, "attempt 3 of 3")
+	h.wantRuns(0)
 }
 
 // startAndDie is a runner that claims a message and is gone.
@@ -154,9 +146,7 @@ func TestAPayloadThatIsGone(t *testing.T) {
 	h.collect()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "I read: are you there?") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "I read: are you there?")
 	if got := h.reports(); len(got) != 1 || got[0].Correlation != "q1" || !strings.Contains(got[0].Text, "no such file") {
 		t.Errorf("reports: %+v", got)
 	}
