@@ -234,27 +234,11 @@ func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
 	h.agent.Policy.Collect = 2 * time.Second
 	h.queue("one")
 	h.pollAfter(time.Second)
-	if why, err := h.agent.PollReason(); why != "" || err != nil {
-		t.Fatalf("a poll for %q before the sender was silent: %v", why, err)
-	}
+	h.wantPollReason("before the sender was silent", "")
 	time.AfterFunc(50*time.Millisecond, func() { h.clock.advance(time.Second) })
 	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 20*time.Second)
 	check(t, err)
 	h.wantTasks(state.Success)
-}
-
-// A listener polls for what PollReason names.
-func TestTheSilenceIsAReasonToPoll(t *testing.T) {
-	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
-	h.queue("one")
-	h.clock.advance(19 * time.Second)
-	if why, err := h.agent.PollReason(); why != "" || err != nil {
-		t.Errorf("a poll for %q before the sender was silent: %v", why, err)
-	}
-	h.clock.advance(time.Second)
-	if why, err := h.agent.PollReason(); why != "inbox" || err != nil {
-		t.Errorf("a poll for %q when the sender was silent: %v", why, err)
-	}
 }
 
 // The first of several messages ends the sleep; the turn of all of them is told why the

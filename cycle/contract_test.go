@@ -152,6 +152,7 @@ func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
 			h.pollAfter(time.Minute)
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success)
+			h.wantRuns(1)
 			if got := h.reports(); len(got) != 1 || got[0].Text != "it is <done>" || fieldsOf(got[0]) != `{"i":412,"s":"a<b>&c"}` || got[0].Status != state.Success {
 				t.Errorf("reports: %+v", got)
 			}

@@ -9,7 +9,6 @@ import (
 
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail/trust"
-	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -76,33 +75,6 @@ func (h *fixture) wantQuarantined(payload, gate string) {
 	check(h.t, json.Unmarshal(data, &verdict))
 	if verdict.Gate != gate || verdict.Reason == "" || verdict.Key == "" {
 		h.t.Errorf("verdict %+v, want gate %q and a reason", verdict, gate)
-	}
-}
-
-// Only listed peers cause turns, and only if their handle is proven or [trust]
-// mesh is "open". A rejected message is acknowledged, or it would come again
-// for ever.
-func TestMeshMessagesThatFailTheGate(t *testing.T) {
-	for name, c := range map[string]struct {
-		from   string
-		closed bool
-		gate   string
-	}{
-		"from a stranger":   {from: "mallory", gate: "peer"},
-		"proven by nothing": {from: peer, closed: true, gate: "proof"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			h.agent.Mesh.Open = !c.closed
-			h.post(mesh.Message{ID: "m1", From: c.from, Text: "do this"})
-			if r := h.poll(); r.Rejected != 1 || r.Arrived != 0 || r.Turns != 0 {
-				t.Fatalf("report: %+v", r)
-			}
-			h.wantQuarantined("message.json", c.gate)
-			h.wantPhase(state.IDLE)
-			h.wantAcknowledged()
-			h.wantSent("")
-		})
 	}
 }
 

@@ -50,25 +50,6 @@ func TestConcurrentSubmits(t *testing.T) {
 	h.wantReplies(h.workFile("took"))
 }
 
-// A message may name the fields that its result must have.
-func TestSubmitChecksTheResultFields(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.playScript(`
-us submit 'done' verdict=green 2>missing
-us submit 'done' verdict=green commit=4c1f
-`)
-	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: mesh.ResultFields{{Name: "verdict", Required: true}, {Name: "commit", Required: true}}})
-	h.poll()
-	if got := h.workFile("missing"); !strings.Contains(got, "missing: commit: add --field commit=") {
-		t.Errorf("told: %q", got)
-	}
-	wantWords(t, h.prompt(), "verdict: any value, required\ncommit: any value, required")
-	got := h.reports()
-	if len(got) != 1 || got[0].Text != "done" || fieldsOf(got[0]) != `{"verdict":"green","commit":"4c1f"}` {
-		t.Errorf("reports: %+v", got)
-	}
-}
-
 // A file goes with the reply, up to a size; a larger file is named.
 func TestSubmittedFilesGoWithTheReply(t *testing.T) {
 	t.Parallel()
@@ -90,35 +71,6 @@ us submit 'see the files' --file report.txt
 	}
 	if len(reply.raw) > 100_000 {
 		t.Errorf("the reply has %d bytes", len(reply.raw))
-	}
-}
-
-// A turn that dies after its submit is closed with it, and is not repeated.
-func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
-	t.Parallel()
-	for name, last := range map[string]string{
-		"its agent fails":     "exit 3",
-		"its agent is killed": "kill -9 $$",
-		"its runner dies":     "echo up >up; exec sleep 300",
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			up, _ := h.pipe("up")
-			h.playScript("us submit 'it is done'\n" + last + "\n")
-			h.receive(letter{id: "<one@example.com>"})
-			runner := h.poller(h.blueprintFile(), "poll")
-			check(t, runner.Start())
-			if strings.Contains(last, "up") {
-				up()
-				check(t, runner.Process.Kill())
-			}
-			runner.Wait() // it may have been killed
-			h.pollAfter(time.Minute)
-			h.pollAfter(time.Minute)
-			h.wantTasks(state.Success)
-			h.wantRuns(1)
-			h.wantReplies("it is done")
-		})
 	}
 }
 

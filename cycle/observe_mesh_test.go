@@ -35,33 +35,6 @@ func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
 	h.wantPhase(state.PREP)
 }
 
-// A peer may ask through four agents; the report still gets back to it.
-func TestAMessageThatPassedFourAgentsIsReportedOn(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.post(mesh.Message{ID: "q1", Text: "hello", Hops: []string{"a1", "a2", "a3", "a4"}})
-	h.poll()
-	if got := h.reports(); len(got) != 1 || got[0].Kind != mesh.KindReport {
-		t.Errorf("the peer was sent %+v; outbox %+v", got, h.state().Outbox)
-	}
-}
-
-// A question that has passed us before is answered at once, because the agent
-// that asked us waits for it (docs/design.md, "Suspension").
-func TestAnAskThatWasHereIsAnsweredBusy(t *testing.T) {
-	for _, hops := range [][]string{{handle}, {"a1", handle, "a3", "a4"}} {
-		h := newAwakeFixture(t)
-		h.post(mesh.Message{ID: "q1", Text: "and you?", Kind: mesh.KindAsk, Hops: hops})
-		if r := h.poll(); r.Turns != 0 || r.Arrived != 0 {
-			t.Errorf("report: %+v", r)
-		}
-		got := h.reports()
-		if len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "q1" || got[0].Text != "busy" {
-			t.Errorf("hops %v: the peer was sent %+v", hops, got)
-		}
-		h.wantAcknowledged()
-	}
-}
-
 // An answer that is too long for the mesh is truncated with a mark, whatever
 // size its bytes have in JSON.
 func TestALongReportArrivesCut(t *testing.T) {
@@ -102,23 +75,6 @@ func TestAServiceThatSwallowsMessages(t *testing.T) {
 	h.pollAfter(2 * time.Minute)
 	if got := h.reports(); len(got) != 1 || got[0].ID != left[0].ID || len(h.state().Outbox) != 0 {
 		t.Errorf("the peer was sent %+v; outbox %+v", got, h.state().Outbox)
-	}
-}
-
-// A report and a notice cause no turn and wake nobody.
-func TestKindsThatCauseNoTurn(t *testing.T) {
-	h := newAwakeFixture(t)
-	for i, kind := range []string{mesh.KindReport, mesh.KindNotice} {
-		h.post(mesh.Message{ID: fmt.Sprintf("m%d", i), Text: "for your information", Kind: kind})
-	}
-	h.post(mesh.Message{ID: "echo", From: handle, Text: "talking to myself"})
-	if r := h.poll(); r.Arrived != 0 || r.Turns != 0 || r.Rejected != 0 {
-		t.Errorf("report: %+v", r)
-	}
-	h.wantPhase(state.IDLE)
-	h.wantAcknowledged()
-	if notes := h.lines(state.LineNote); len(notes) != 3 {
-		t.Errorf("history: %+v", notes)
 	}
 }
 
@@ -224,24 +180,6 @@ func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 	}
 }
 
-// A token that the mesh denies is a failure of the credential (docs/design.md,
-// "Credentials").
-func TestARefusedMeshTokenIsCounted(t *testing.T) {
-	h := newAwakeFixture(t)
-	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
-	h.onMesh.Store(&refuse)
-	h.poll()
-	h.pollAfter(30 * time.Minute)
-	if c := h.state().Credentials["mesh"]; c.Failures != 2 {
-		t.Errorf("credential: %+v", c)
-	}
-	h.onMesh.Store(nil)
-	h.pollAfter(30 * time.Minute)
-	if c := h.state().Credentials; len(c) != 0 {
-		t.Errorf("after it works: %+v", c)
-	}
-}
-
 func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "hello"} }
 
 // However many messages of peers wait, the operator's mail comes in, controls
@@ -299,6 +237,7 @@ func TestMeshGate(t *testing.T) {
 		{"four hops", mesh.Message{From: peer, Proven: true, Hops: []string{"a", "b", "c", "d"}}, false, "turn"},
 		{"five hops", mesh.Message{From: peer, Proven: true, Hops: []string{"a", "b", "c", "d", "e"}}, false, "hops"},
 		{"a question that was here", mesh.Message{From: peer, Proven: true, Kind: mesh.KindAsk, Hops: []string{handle, "b"}}, false, "busy"},
+		{"a question that was here before others", mesh.Message{From: peer, Proven: true, Kind: mesh.KindAsk, Hops: []string{"a", handle, "c", "d"}}, false, "busy"},
 		{"a report", mesh.Message{From: peer, Proven: true, Kind: mesh.KindReport}, false, "nothing"},
 		{"a notice", mesh.Message{From: peer, Proven: true, Kind: mesh.KindNotice}, false, "nothing"},
 		{"a kind nobody knows", mesh.Message{From: peer, Proven: true, Kind: "order"}, false, "nothing"},
@@ -318,13 +257,7 @@ func TestMeshGate(t *testing.T) {
 			if c.m.Text == "" {
 				c.m.Text = "do this"
 			}
-			shown := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodGet && path.Base(r.URL.Path) == handle {
-					w.Header().Set("Content-Type", "application/json")
-					json.NewEncoder(w).Encode(mesh.Mailbox{Messages: []mesh.Message{c.m}})
-				}
-			})
-			h.onMesh.Store(&shown)
+			acked := h.serveItems(c.m)
 			r := h.poll()
 			r2 := h.poll() // the same item again changes nothing
 			if got := h.outcome(r); got != c.want {
@@ -335,6 +268,18 @@ func TestMeshGate(t *testing.T) {
 			}
 			if s := h.state(); s.Halted() || s.Phase == state.ACTIVE || (s.Phase == state.PREP) != (c.want == "turn") {
 				t.Errorf("the phase is %s, halted %v", s.Phase, s.Halted())
+			}
+			if len(*acked) == 0 || (*acked)[0] != "m1" {
+				t.Errorf("acknowledged: %q", *acked)
+			}
+			switch got := h.reports(); c.want {
+			case "turn", "busy":
+				if len(got) != 1 || got[0].Kind != mesh.KindReport || got[0].Correlation != "m1" {
+					t.Errorf("reports: %+v", got)
+				}
+			case "peer", "proof", "hops":
+				h.wantQuarantined("message.json", c.want)
+				h.wantSent("")
 			}
 			if c.want == "turn" && (h.workFile("argv") != "--may read" || !strings.Contains(h.prompt(), "another agent, not your operator")) {
 				t.Errorf("a peer's turn was given %q and\n%s", h.workFile("argv"), h.prompt())
@@ -361,18 +306,23 @@ func (h *fixture) outcome(r cycle.Report) string {
 	return "something else"
 }
 
-// serveItems makes the mesh show these items, and answer nothing else.
-func (h *fixture) serveItems(items ...any) {
+// serveItems makes the mesh show these items. It returns the ids that are acknowledged.
+func (h *fixture) serveItems(items ...any) (acked *[]string) {
 	h.t.Helper()
 	body, err := json.Marshal(map[string]any{"messages": items})
 	check(h.t, err)
+	acked = new([]string)
 	shown := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet && path.Base(r.URL.Path) == handle {
+		switch {
+		case r.Method == http.MethodGet && path.Base(r.URL.Path) == handle:
 			w.Header().Set("Content-Type", "application/json")
 			w.Write(body)
+		case r.Method == http.MethodDelete:
+			*acked = append(*acked, path.Base(r.URL.Path))
 		}
 	})
 	h.onMesh.Store(&shown)
+	return acked
 }
 
 // A nudge through the mesh passes the gates of a message. What fails them is
@@ -409,8 +359,11 @@ func TestMeshNudgeGate(t *testing.T) {
 				c.m.ID = "nudge.1"
 			}
 			c.m.To, c.m.Kind, c.m.SentAt = handle, mesh.KindNudge, h.clock.Now()
-			h.serveItems(c.m)
+			acked := h.serveItems(c.m)
 			h.poll()
+			if c.want != "form" && (len(*acked) == 0 || (*acked)[0] != c.m.ID) {
+				t.Errorf("acknowledged: %q", *acked)
+			}
 			got := "woken"
 			if gates := h.lines(state.LineGate); len(gates) == 1 {
 				got = gates[0].Gate
@@ -430,16 +383,6 @@ func TestMeshNudgeGate(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A rejected nudge is acknowledged, or it would come again for ever.
-func TestARejectedNudgeIsAcknowledged(t *testing.T) {
-	h := newAwakeFixture(t)
-	check(t, h.peer.Nudge(t.Context(), handle, "mallory", "wake up"))
-	if r := h.poll(); r.Rejected != 1 || r.After != state.IDLE {
-		t.Errorf("report: %+v", r)
-	}
-	h.wantAcknowledged()
 }
 
 // Whatever numbers and sizes a mesh sends, mail is answered, the state stays small

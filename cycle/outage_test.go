@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -55,30 +54,6 @@ func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 				t.Errorf("the line is %q", got)
 			}
 		})
-	}
-}
-
-func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.mail.SetPassword("changed")
-	for want := 1; want <= 3; want++ {
-		h.pollAfter(30 * time.Minute)
-		if c := h.state().Credentials["imap"]; c.Failures != want {
-			t.Fatalf("after %d polls: %+v", want, c)
-		}
-	}
-	h.mail.SetPassword(h.mail.Password)
-	h.pollAfter(30 * time.Minute)
-	if c := h.state().Credentials; len(c) != 0 {
-		t.Errorf("after it works: %+v", c)
-	}
-	var told []string
-	for _, l := range h.lines(state.LineCredential) {
-		told = append(told, l.From+" "+string(l.What))
-	}
-	// At the third failure sending is tried, to notify the operator.
-	if got := strings.Join(told, ", "); got != "imap failed, imap blocker, smtp failed, imap recovered, imap blocker over, smtp recovered" {
-		t.Errorf("history: %s", got)
 	}
 }
 

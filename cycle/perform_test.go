@@ -183,26 +183,6 @@ func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 	h.wantReportedViaMesh("no such user")
 }
 
-// A denied login is the credential's failure, not the mail's: the mail waits.
-func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
-	h := newAwakeFixture(t)
-	real := h.agent.Mail.SMTP.Secret
-	h.agent.Mail.SMTP.Secret = fixedSecret("wrong")
-	h.agent.Policy.Ack = false
-	h.receive(letter{id: "<one@example.com>"})
-	h.poll()
-	h.wantSent("")
-	if c := h.state().Credentials["smtp"]; c.Failures == 0 {
-		t.Errorf("credentials: %+v", h.state().Credentials)
-	}
-	h.agent.Mail.SMTP.Secret = real
-	h.pollAfter(2 * time.Minute)
-	h.wantSent("reply")
-	if c := h.state().Credentials; len(c) != 0 {
-		t.Errorf("after it works: %+v", c)
-	}
-}
-
 // An SMTP server that is down or silent costs a timeout, and nothing is lost.
 func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 	t.Parallel()

@@ -71,28 +71,6 @@ func TestFailedAndAskingAttemptsAreBilled(t *testing.T) {
 	}
 }
 
-// codex counts what its whole session used: only what is new is paid.
-func TestASessionsTokensAreCountedOnce(t *testing.T) {
-	t.Parallel()
-	h := newClaudeFixture(t, `n=$(wc -l <runs)
-echo '{"type":"thread.started","thread_id":"c-1"}'
-echo '{"type":"item.completed","item":{"type":"agent_message","text":"hello"}}'
-echo "{\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":$((n*n*1000)),\"output_tokens\":$((n*100))}}"
-`)
-	h.agent.Turn.Runner = turn.Codex
-	h.agent.Turn.Command = append(h.agent.Turn.Command, "-m", "gpt-4.1")
-	h.agent.Prices = turn.NewPrices(nil, 1)
-	for _, id := range []string{"one", "two", "three"} {
-		h.receive(letter{id: "<" + id + "@example.com>"})
-		h.pollAfter(time.Minute)
-	}
-	h.wantSpendings(
-		"$0.0028 by table of gpt-4.1 for "+operator,
-		"$0.0068 by table of gpt-4.1 for "+operator, // 3000 more in, 100 more out
-		"$0.0108 by table of gpt-4.1 for "+operator)
-	wantWords(t, h.workFile("argv"), "resume c-1")
-}
-
 // The sessions of two principals alternate, and the tokens of each count once.
 func TestMetersOfSessionsAlternate(t *testing.T) {
 	t.Parallel()
