@@ -149,6 +149,16 @@ func (h *fixture) pipe(name string) (wait, open func()) {
 	return wait, open
 }
 
+// killRunner starts a poll in a process of its own, and kills it once ready returns.
+func (h *fixture) killRunner(ready func()) {
+	h.t.Helper()
+	runner := h.poller(h.blueprintFile(), "poll")
+	check(h.t, runner.Start())
+	ready()
+	check(h.t, runner.Process.Kill())
+	runner.Wait() // its error is that it was killed
+}
+
 // pollInBackground polls in the background; wait returns its report.
 func (h *fixture) pollInBackground() (wait func() cycle.Report) {
 	h.t.Helper()

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,15 +270,7 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(30 * time.Second))
 	h.wantPollReason("before its time", "")
-	var once atomic.Bool
-	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
-			h.clock.advance(40 * time.Second)
-		}
-	})
-	h.onMesh.Store(&lingers)
-	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
-	check(t, err)
+	h.lingerAfter(40 * time.Second)
 	h.wantRuns(1)
 }
 

@@ -3,12 +3,10 @@ package cycle_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -307,15 +305,7 @@ func TestLingerMakesAFiring(t *testing.T) {
 	h.poll()
 	h.wantPhase(state.PREP)
 	h.playScript("echo done\n")
-	var once atomic.Bool
-	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
-			h.clock.advance(21 * time.Second)
-		}
-	})
-	h.onMesh.Store(&lingers)
-	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
-	check(t, err)
+	h.lingerAfter(21 * time.Second)
 	if n := len(h.runs()); n != 1 || len(h.sentOf("reply")) != 1 {
 		t.Errorf("%d turns, and the mails %s", n, h.kinds())
 	}

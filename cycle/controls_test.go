@@ -60,25 +60,33 @@ func TestHaltHoldsAndGoReleases(t *testing.T) {
 }
 
 // A HALT that comes while a turn runs ends the turn; its output is sent at GO.
-func TestHaltEndsARunningTurn(t *testing.T) {
+func TestHaltEndsTheTurn(t *testing.T) {
 	t.Parallel()
-	h := newAwakeFixture(t)
-	up, _ := h.lingerer()
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
-	_, err := h.blueprint.agent(h.clock.Now).Halt(t.Context(), "test")
-	check(t, err)
-	wait()
-	h.wantSent("ack")
-	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Canceled {
-		t.Errorf("task lines: %+v", tasks)
-	}
-	h.resume()
-	h.pollAfter(time.Minute)
-	h.wantSent("ack reply")
-	if reply := h.sentOf("reply")[0]; !strings.Contains(reply.text, "canceled") {
-		t.Errorf("reply: %q", reply.text)
+	for name, c := range map[string]struct {
+		halt, resume func(h *fixture)
+		sent         string
+	}{
+		"by hand": {(*fixture).halt, (*fixture).resume, ""},
+		"by mail": {
+			func(h *fixture) { h.receive(letter{id: "<halt@example.com>", body: "HALT"}); h.cron() },
+			func(h *fixture) { h.receive(letter{id: "<go@example.com>", body: "GO"}) }, "answer",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeFixture(t)
+			h.agent.Policy.Ack = false
+			up, _ := h.lingerer()
+			h.receive(letter{id: "<one@example.com>"})
+			wait := h.pollInBackground()
+			up()
+			c.halt(h)
+			wait()
+			h.wantTasks(state.Canceled)
+			h.wantSent(c.sent)
+			c.resume(h)
+			h.pollAfter(time.Minute)
+			wantWords(t, h.onlyReply().text, "canceled")
+		})
 	}
 }
 
@@ -140,25 +148,6 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	if answers := h.sentOf("answer"); len(answers) != 4 {
 		t.Errorf("%d controls were answered, want 4", len(answers))
 	}
-}
-
-// HALT by mail ends the turn that runs, and holds its deliverable.
-func TestAHaltByMailEndsTheTurn(t *testing.T) {
-	t.Parallel()
-	h := newAwakeFixture(t)
-	h.agent.Policy.Ack = false
-	up, _ := h.lingerer()
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
-	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
-	h.cron()
-	wait()
-	h.wantTasks(state.Canceled)
-	h.wantSent("answer")
-	h.receive(letter{id: "<go@example.com>", body: "GO"})
-	h.pollAfter(time.Minute)
-	h.onlyReply()
 }
 
 // After a reset the context begins with its note, and without what was said

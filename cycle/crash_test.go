@@ -164,13 +164,11 @@ func exitCode(err error) int {
 func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
 	t.Parallel()
 	for name, arm := range map[string]func(h *fixture, kill func()){
-		"the ack has arrived":   func(h *fixture, kill func()) { h.killAtDot("ack", kill, nil) },
-		"the reply has arrived": func(h *fixture, kill func()) { h.killAtDot("reply", kill, nil) },
-		"the reply was dropped": func(h *fixture, kill func()) {
-			h.killAtDot("reply", kill, net.ErrClosed)
-		},
-		"the report has arrived":     func(h *fixture, kill func()) { h.killAtPost(kill) },
-		"a message was acknowledged": func(h *fixture, kill func()) { h.killAtAck(kill) },
+		"the ack has arrived":        func(h *fixture, kill func()) { h.killAtDot("ack", kill, nil) },
+		"the reply has arrived":      func(h *fixture, kill func()) { h.killAtDot("reply", kill, nil) },
+		"the reply was dropped":      func(h *fixture, kill func()) { h.killAtDot("reply", kill, net.ErrClosed) },
+		"the report has arrived":     func(h *fixture, kill func()) { h.killAtCall(http.MethodPost, kill) },
+		"a message was acknowledged": func(h *fixture, kill func()) { h.killAtCall(http.MethodDelete, kill) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newFullFixture(t, mesh.KindMessage)
@@ -208,23 +206,11 @@ func (h *fixture) killAtDot(kind string, kill func(), err error) {
 	h.onData.Store(&hook)
 }
 
-// killAtPost kills when the mesh has taken our report.
-func (h *fixture) killAtPost(kill func()) {
+// killAtCall kills when the mesh has taken a call of this method: a POST is our report, and a
+// DELETE acknowledges a message.
+func (h *fixture) killAtCall(method string, kill func()) {
 	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			h.onMesh.Store(nil)
-			h.throughMesh(r)
-			kill()
-			panic(http.ErrAbortHandler)
-		}
-	})
-	h.onMesh.Store(&hook)
-}
-
-// killAtAck kills when the mesh has received our acknowledgement of a message.
-func (h *fixture) killAtAck(kill func()) {
-	hook := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodDelete {
+		if r.Method == method {
 			h.onMesh.Store(nil)
 			h.throughMesh(r)
 			kill()

@@ -163,38 +163,34 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 	}
 }
 
-// A suspended turn goes on with the message as it came.
+// A suspended turn whose message is damaged goes on with it once it is fetched again. If the
+// message is lost, the turn fails.
 func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
 	t.Parallel()
-	h := newAwakeFixture(t)
-	h.playScript(asking)
-	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
-	h.poll()
-	id := h.workFile("ids")
-	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
-	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
-	h.pollAfter(time.Minute)
-	h.wantTasks(state.Success)
-	wantWords(t, h.prompt(), "deploy it")
-}
-
-// If it cannot be had again, the turn ends with that.
-func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
-	t.Parallel()
-	h := newAwakeFixture(t)
-	h.playScript(asking)
-	uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
-	h.poll()
-	id := h.workFile("ids")
-	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
-	h.expunge(uid)
-	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
-	for range 5 {
-		h.pollAfter(time.Minute)
+	for name, lost := range map[string]bool{"fetched again": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeFixture(t)
+			h.playScript(asking)
+			uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+			h.poll()
+			check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+			if lost {
+				h.expunge(uid)
+			}
+			h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.workFile("ids"), Text: "4c1f is live"})
+			for range 5 {
+				h.pollAfter(time.Minute)
+			}
+			if !lost {
+				h.wantTasks(state.Success)
+				wantWords(t, h.prompt(), "deploy it")
+				return
+			}
+			h.wantTasks(state.Failed)
+			wantWords(t, h.onlyReply().text, "damaged")
+			h.wantRuns(1)
+		})
 	}
-	h.wantTasks(state.Failed)
-	wantWords(t, h.onlyReply().text, "damaged")
-	h.wantRuns(1)
 }
 
 // A report that is damaged is not shown to the turn that waited for it.

@@ -19,14 +19,11 @@ func TestDeadTurnReturnsItsOutput(t *testing.T) {
 	h.agent.Policy.MaxAttempts = 1
 	h.playScript("echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; echo 'half of the answer'; exec sleep 300\n")
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	until(t, "the agent speaks", func() bool {
-		return h.state().Turn.Status == state.HeadRunning && turn.ReplayOutput(h.attempt()) != ""
+	h.killRunner(func() {
+		until(t, "the agent speaks", func() bool {
+			return h.state().Turn.Status == state.HeadRunning && turn.ReplayOutput(h.attempt()) != ""
+		})
 	})
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
-
 	h.pollAfter(time.Minute)
 	task := h.wantTasks(state.Failed)[0]
 	replies := h.sentOf("reply")

@@ -81,11 +81,7 @@ func TestAnOrphansLastSubmitCounts(t *testing.T) {
 	up, _ := h.pipe("up")
 	h.playScript("exec 2>>errors; trap 'us submit \"just in time\"; exit' TERM\necho up >up\nwhile :; do sleep 0.05; done\n")
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	up()
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
+	h.killRunner(up)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
 	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "just in time" || len(h.runs()) != 1 {

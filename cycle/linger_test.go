@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -35,6 +36,20 @@ func (h *fixture) onCommit(f func(state.State)) {
 		}
 		return nil
 	}
+}
+
+// lingerAfter lingers for a minute, and moves the clock once the poll lingers.
+func (h *fixture) lingerAfter(d time.Duration) {
+	h.t.Helper()
+	var once atomic.Bool
+	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
+			h.clock.advance(d)
+		}
+	})
+	h.onMesh.Store(&lingers)
+	_, err := h.agent.PollLingering(h.t.Context(), cycle.PollOptions{}, time.Minute)
+	check(h.t, err)
 }
 
 // Whatever comes while a poll lingers gets its turn at once, and that ends the

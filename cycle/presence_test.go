@@ -7,21 +7,29 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// online returns our agent's phase in the registry, or "" if the agent is not
-// in it.
-func (h *fixture) online() state.Phase {
+// presence returns our agent's row of the registry, or the zero value if it has none.
+func (h *fixture) presence() mesh.Presence {
 	h.t.Helper()
 	all, err := h.peer.Online(h.t.Context())
 	check(h.t, err)
 	for _, p := range all {
 		if p.Handle == handle {
-			return p.Phase
+			return p
 		}
 	}
-	return ""
+	return mesh.Presence{}
+}
+
+// wantPublished fails unless the registry shows this phase.
+func (h *fixture) wantPublished(want state.Phase) {
+	h.t.Helper()
+	if got := h.presence().Phase; got != want {
+		h.t.Errorf("the registry shows %q, want %q", got, want)
+	}
 }
 
 // countCalls counts the calls to the mesh below a path.
@@ -39,18 +47,12 @@ func (h *fixture) countCalls(path string) *atomic.Int32 {
 func TestEachPhaseIsPublished(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	if got := h.online(); got != state.IDLE {
-		t.Fatalf("after the first poll the registry shows %q", got)
-	}
+	h.wantPublished(state.IDLE)
 	check(t, h.agent.Ring("test", ""))
 	h.pollAfter(time.Minute)
-	if got := h.online(); got != state.PREP {
-		t.Errorf("in PREP the registry shows %q", got)
-	}
+	h.wantPublished(state.PREP)
 	h.pollAfter(6 * time.Minute)
-	if got := h.online(); got != state.IDLE {
-		t.Errorf("back in IDLE the registry shows %q", got)
-	}
+	h.wantPublished(state.IDLE)
 	calls := h.countCalls("/")
 	h.pollAfter(30 * time.Minute)
 	if n := calls.Load(); n != 1 {
@@ -71,13 +73,9 @@ func TestRegistryFailureIsReportedLater(t *testing.T) {
 	h.poll()
 	h.wantPhase(state.PREP)
 	h.onMesh.Store(nil)
-	if got := h.online(); got != state.IDLE {
-		t.Fatalf("the registry shows %q, though it took nothing", got)
-	}
+	h.wantPublished(state.IDLE) // it took nothing
 	h.pollAfter(time.Minute)
-	if got := h.online(); got != state.PREP {
-		t.Errorf("the next cycle left the registry at %q", got)
-	}
+	h.wantPublished(state.PREP)
 }
 
 // A mesh that is down is called once in a cycle, and a mesh without a registry
@@ -118,24 +116,13 @@ func TestPublishingCostsNothing(t *testing.T) {
 func TestTheRegistryShowsWhoSleeps(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	asleep := func() bool {
-		all, err := h.peer.Online(t.Context())
-		check(t, err)
-		for _, p := range all {
-			if p.Handle == handle {
-				return p.Asleep
-			}
-		}
-		t.Fatal("the registry does not know us")
-		return false
-	}
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if asleep() {
+	if h.presence().Asleep {
 		t.Error("asleep while its message came")
 	}
 	h.pollAfter(time.Minute)
-	if !asleep() {
+	if !h.presence().Asleep {
 		t.Error("awake with nothing left to do")
 	}
 }

@@ -81,13 +81,9 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 	}
 }
 
-// A crash between the commit of a release and the removal of the folder leaves
-// an item that no longer counts as quarantined. A second release runs nothing.
-func TestACrashWithinARelease(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
-	h.poll()
-	item := h.quarantined()
+// crashInRelease releases an item, and crashes before its folder is removed.
+func (h *fixture) crashInRelease(key string) {
+	h.t.Helper()
 	crash := errors.New("killed")
 	h.agent.Store.Hook = func(step, path string) error {
 		if step == "remove" && strings.Contains(path, store.QuarantineDir) {
@@ -95,10 +91,20 @@ func TestACrashWithinARelease(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, crash) {
-		t.Fatalf("release: %v", err)
+	if _, err := h.agent.Release(h.t.Context(), key); !errors.Is(err, crash) {
+		h.t.Fatalf("release: %v", err)
 	}
 	h.agent.Store.Hook = nil
+}
+
+// A crash between the commit of a release and the removal of the folder leaves
+// an item that no longer counts as quarantined. A second release runs nothing.
+func TestACrashWithinARelease(t *testing.T) {
+	h := newAwakeFixture(t)
+	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
+	h.poll()
+	item := h.quarantined()
+	h.crashInRelease(item.Key)
 	h.wantCounted(0)
 	if !h.release(item.Key) {
 		t.Error("it was released twice")
@@ -114,18 +120,7 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	item := h.quarantined()
-	crash := errors.New("killed")
-	h.agent.Store.Hook = func(step, path string) error {
-		if step == "remove" && strings.Contains(path, store.QuarantineDir) {
-			return crash
-		}
-		return nil
-	}
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, crash) {
-		t.Fatalf("release: %v", err)
-	}
-	h.agent.Store.Hook = nil
+	h.crashInRelease(h.quarantined().Key)
 	h.receive(letter{fields: "List-Id: <y.example.com>\r\n"})
 	h.poll()
 	h.wantCounted(1)

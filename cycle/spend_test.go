@@ -237,20 +237,13 @@ func TestAPeersTurnInTierCritical(t *testing.T) {
 func TestPromptHasTier(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; answer hello\n")
-	tier := func() state.Tier {
+	wantTier := func(want state.Tier) {
 		t.Helper()
-		all, err := h.peer.Online(t.Context())
-		check(t, err)
-		for _, p := range all {
-			if p.Handle == handle {
-				return p.Tier
-			}
+		if got := h.presence().Tier; got != want {
+			t.Errorf("the registry shows %q, want %q", got, want)
 		}
-		return ""
 	}
-	if got := tier(); got != state.TierNormal {
-		t.Errorf("the registry shows %q", got)
-	}
+	wantTier(state.TierNormal)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 15_000, Low: 20_000, Critical: 1_000}
 	h.receive(letter{id: "<one@example.com>"})
 	h.pollAfter(time.Minute)
@@ -259,9 +252,7 @@ func TestPromptHasTier(t *testing.T) {
 	h.receive(letter{id: "<three@example.com>"})
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute) // nothing else has changed: the third one waits
-	if got := tier(); got != state.TierDead {
-		t.Errorf("the registry shows %q", got)
-	}
+	wantTier(state.TierDead)
 	calls := h.countCalls("/")
 	h.pollAfter(30 * time.Minute)
 	h.pollAfter(30 * time.Minute)

@@ -75,13 +75,11 @@ func TestStatusShowsNoDeadAgent(t *testing.T) {
 	h := newAwakeFixture(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	up()
+	h.killRunner(func() {
+		up()
+		until(t, "the view", func() bool { _, err := turn.ReadLive(h.attempt()); return err == nil })
+	})
 	dir := h.attempt()
-	until(t, "the view", func() bool { _, err := turn.ReadLive(dir); return err == nil })
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
 	if _, err := turn.End(t.Context(), dir, time.Second); err != nil {
 		t.Fatal(err)
 	}

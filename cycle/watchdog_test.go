@@ -45,15 +45,11 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 	h := newAwakeFixture(t)
 	up, _ := h.lingerer()
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	up()
+	h.killRunner(up)
 	first := h.state().Turn
 	if first.Status != state.HeadRunning {
 		t.Fatalf("the turn head: %+v", first)
 	}
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
 	dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, first.TurnID, fmt.Sprint(first.Epoch)))
 	if held, _, err := turn.Probe(dir); err != nil || !held {
 		t.Fatalf("the orphan: held %v, %v; the test needs one that lives", held, err)
