@@ -116,13 +116,8 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 // change in one write.
 func TestTheAlarmLineOfAnEffect(t *testing.T) {
 	h := newAwakeFixture(t)
-	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && r.URL.Path == "/message" {
-			http.Error(w, `{"error":"full"}`, http.StatusServiceUnavailable)
-		}
-	})
 	h.post(mesh.Message{ID: "m1", Text: "hello"})
-	h.onMesh.Store(&down)
+	h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
 	h.poll() // 09:00: the turn, and a report that fails
 	h.wantLine("*/1 * * * *", func() {})
 	h.clock.advance(20 * time.Second)

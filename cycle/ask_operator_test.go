@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 
@@ -133,10 +132,7 @@ func TestAnAnswerThatNothingProves(t *testing.T) {
 // TestAnAnswerInDovecot is the first story with a real mail server.
 func TestAnAnswerInDovecot(t *testing.T) {
 	t.Parallel()
-	d := mailtest.StartDovecot(t).Fresh(t)
-	h := newFixture(t)
-	box := &h.agent.Mail.Mailbox
-	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
+	h, d := newDovecotFixture(t)
 	h.playScript(askingOperator)
 	h.poll()
 	check(t, d.Append(letter{id: "<one@example.com>"}.raw(), false))

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 
@@ -68,10 +67,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 // TestAnAnswerThatCameBackInDovecot is the same in a mailbox of Dovecot.
 func TestAnAnswerThatCameBackInDovecot(t *testing.T) {
 	t.Parallel()
-	d := mailtest.StartDovecot(t).Fresh(t)
-	h := newFixture(t)
-	box := &h.agent.Mail.Mailbox
-	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
+	h, d := newDovecotFixture(t)
 	h.poll()
 	check(t, d.Append(letter{body: "hello"}.raw(), false))
 	h.poll()

@@ -23,13 +23,19 @@ import (
 // polled once.
 func newAskingFixture(t testing.TB) *fixture {
 	t.Helper()
+	h := newRequiringFixture(t, trust.RequireChallenge)
+	h.poll()
+	return h
+}
+
+// newRequiringFixture returns a fixture whose agent has this require in [trust] and has never polled.
+func newRequiringFixture(t testing.TB, require string) *fixture {
+	t.Helper()
 	h := newFixture(t)
-	h.blueprint.Require = trust.RequireChallenge
-	h.blueprint.ScheduleMode = cycle.ModeNone
+	h.blueprint.Require, h.blueprint.ScheduleMode = require, cycle.ModeNone
 	self := h.agent.Self
 	h.agent = h.blueprint.agent(h.clock.Now)
 	h.agent.Self = self
-	h.poll()
 	return h
 }
 
@@ -43,6 +49,17 @@ func (h *fixture) challenged() (m sentMail, token string) {
 	m = all[len(all)-1]
 	token = regexp.MustCompile(`(?m)^YES ([a-z2-7]{26})\r?$`).FindStringSubmatch(m.raw)[1]
 	return m, token
+}
+
+// newChallengedFixture returns a fixture whose operator was asked about a mail, with the challenge
+// and its token.
+func newChallengedFixture(t testing.TB, l letter) (h *fixture, asked sentMail, token string) {
+	t.Helper()
+	h = newAskingFixture(t)
+	h.receive(l)
+	h.poll()
+	asked, token = h.challenged()
+	return h, asked, token
 }
 
 // replyTo returns an answer to a mail of ours as a phone writes it.
@@ -182,32 +199,22 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 	}
 }
 
-// A control is obeyed when an answer to a challenge says it, and not before.
+// A control is obeyed when an answer to a challenge says it or releases it, and not before.
 func TestControlsAndChallenges(t *testing.T) {
-	h := newAskingFixture(t)
-	h.receive(letter{body: "HALT"})
-	h.poll()
-	h.wantUntouched()
-	asked, _ := h.challenged()
-	h.receive(replyTo(asked, "HALT"))
-	h.pollAfter(time.Minute)
-	if !h.state().Halted() {
-		t.Error("it is not halted")
+	for _, answer := range []string{"HALT", "YES "} {
+		h, asked, token := newChallengedFixture(t, letter{body: "HALT"})
+		h.wantUntouched()
+		if answer == "YES " {
+			answer += token
+		}
+		h.receive(replyTo(asked, answer))
+		h.pollAfter(time.Minute)
+		if !h.state().Halted() {
+			t.Errorf("%s did not halt the agent", answer)
+		}
+		h.wantSent("challenge answer")
+		h.wantRuns(0)
 	}
-	h.wantSent("challenge answer")
-	h.wantRuns(0)
-
-	// The first mail, released, is the control that it was.
-	h = newAskingFixture(t)
-	h.receive(letter{body: "HALT"})
-	h.poll()
-	asked, token := h.challenged()
-	h.receive(replyTo(asked, "YES "+token))
-	h.pollAfter(time.Minute)
-	if !h.state().Halted() {
-		t.Error("released, it did not halt")
-	}
-	h.wantSent("challenge answer")
 }
 
 // An answer that is not the operator's releases nothing and proves nothing,
@@ -243,10 +250,7 @@ func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 	} {
 		for _, text := range []string{"YES %s", "do this"} {
 			t.Run(name+", "+text, func(t *testing.T) {
-				h := newAskingFixture(t)
-				h.receive(letter{body: "rm -rf"})
-				h.poll()
-				asked, token := h.challenged()
+				h, asked, token := newChallengedFixture(t, letter{body: "rm -rf"})
 				l := replyTo(asked, strings.Replace(text, "%s", token, 1))
 				change(&l, token)
 				h.receive(l)
@@ -262,10 +266,7 @@ func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 
 // Of two answers with one token that come together, the first counts.
 func TestATokenIsGoodOnce(t *testing.T) {
-	h := newAskingFixture(t)
-	h.receive(letter{body: "do it"})
-	h.poll()
-	asked, token := h.challenged()
+	h, asked, token := newChallengedFixture(t, letter{body: "do it"})
 	h.receive(replyTo(asked, "YES "+token))
 	h.receive(replyTo(asked, "and this"))
 	h.receive(replyTo(asked, "YES "+token))
@@ -321,10 +322,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 // A day later the answer is too late.
 func TestATokenIsGoodForADay(t *testing.T) {
 	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {
-		h := newAskingFixture(t)
-		h.receive(letter{body: "do it"})
-		h.poll()
-		asked, token := h.challenged()
+		h, asked, token := newChallengedFixture(t, letter{body: "do it"})
 		h.receive(replyTo(asked, "YES "+token))
 		if r := h.pollAfter(late); r.Turns != turns {
 			t.Errorf("after %v: %+v", late, r)
@@ -382,10 +380,7 @@ func TestChallengesAreHeldByHALT(t *testing.T) {
 
 // A released or dropped item is not asked about again.
 func TestByHandEndsAChallenge(t *testing.T) {
-	h := newAskingFixture(t)
-	h.receive(letter{body: "do it"})
-	h.poll()
-	_, token := h.challenged()
+	h, _, token := newChallengedFixture(t, letter{body: "do it"})
 	h.release(h.quarantined().Key)
 	h.receive(letter{body: "YES " + token})
 	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Rejected != 1 {
@@ -542,11 +537,7 @@ func signedMail(h *fixture, l letter) []byte {
 // newStrictFixture returns a fixture with [trust] as it is by default, that has polled once.
 func newStrictFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := newFixture(t)
-	h.blueprint.Require, h.blueprint.ScheduleMode = trust.RequireDMARC, cycle.ModeNone
-	self := h.agent.Self
-	h.agent = h.blueprint.agent(h.clock.Now)
-	h.agent.Self = self
+	h := newRequiringFixture(t, trust.RequireDMARC)
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
 	h.poll()
 	return h

@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emersion/go-smtp"
-
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -69,8 +67,7 @@ func flipLast(path string) error {
 
 // smtpRefuses makes the server refuse every mail for now.
 func (h *fixture) smtpRefuses() (again func()) {
-	refuse := func(string) error { return &smtp.SMTPError{Code: 451, Message: "come back later"} }
-	h.onRcpt.Store(&refuse)
+	h.refuses(451, "come back later")
 	return func() { h.onRcpt.Store(nil) }
 }
 
@@ -234,13 +231,8 @@ func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 		for name, damage := range some(damages, first) {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
 				h := newAwakeFixture(t)
-				refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method == http.MethodPost {
-						w.WriteHeader(http.StatusServiceUnavailable)
-					}
-				})
 				prepares[kind](h)
-				h.onMesh.Store(&refuse)
+				h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
 				h.poll()
 				row := h.row(kind)
 				check(t, damage(h.agent.Store.Path(row.File)))

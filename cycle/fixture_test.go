@@ -22,6 +22,7 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
+	"github.com/emersion/go-smtp"
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
@@ -230,6 +231,15 @@ func newAwakeFixture(t testing.TB) *fixture {
 	return h
 }
 
+// newDovecotFixture is newFixture with a mailbox of Dovecot.
+func newDovecotFixture(t testing.TB) (*fixture, *mailtest.Dovecot) {
+	t.Helper()
+	h, d := newFixture(t), mailtest.StartDovecot(t).Fresh(t)
+	box := &h.agent.Mail.Mailbox
+	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
+	return h, d
+}
+
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -279,6 +289,40 @@ func (h *fixture) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOpti
 		return s.Specifier == imap.PartSpecifierNone
 	})
 	return (*f)(uids, body)
+}
+
+// refuseBodies makes the mail server refuse the bodies of these mails, or of all mails. It counts
+// the requests for them.
+func (h *fixture) refuseBodies(uids ...uint32) (asked *atomic.Int32) {
+	asked = new(atomic.Int32)
+	refuse := func(set imap.NumSet, body bool) error {
+		of, _ := set.(imap.UIDSet)
+		if !body || len(uids) > 0 && !slices.ContainsFunc(uids, func(uid uint32) bool { return of.Contains(imap.UID(uid)) }) {
+			return nil
+		}
+		asked.Add(1)
+		return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
+	}
+	h.onFetch.Store(&refuse)
+	return asked
+}
+
+// meshAnswers makes the mesh answer requests of this method with a code.
+func (h *fixture) meshAnswers(method string, code int) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == method {
+			w.WriteHeader(code)
+		}
+	})
+	h.onMesh.Store(&answer)
+}
+
+// refuses makes the mail server refuse every recipient with this code.
+func (h *fixture) refuses(code int, text string) {
+	refuse := func(string) error {
+		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
+	}
+	h.onRcpt.Store(&refuse)
 }
 
 // poll makes one poll, which must not fail.

@@ -40,6 +40,18 @@ func (h *fixture) wantWhole() {
 	}
 }
 
+// newLargeAnswerFixture returns a fixture in which an answer with a large file waits, its row, and
+// a function that lets the mail server accept it.
+func newLargeAnswerFixture(t *testing.T) (h *fixture, row state.Effect, again func()) {
+	t.Helper()
+	h = newAwakeFixture(t)
+	h.playScript(leavesLarge)
+	again = h.smtpRefuses()
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	return h, h.row(state.Reply), again
+}
+
 // largePlace returns the place of the large file in the output box.
 func (h *fixture) largePlace() string {
 	h.t.Helper()
@@ -73,12 +85,7 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			h.playScript(leavesLarge)
-			again := h.smtpRefuses()
-			h.receive(letter{id: "<one@example.com>"})
-			h.poll()
-			row := h.row(state.Reply)
+			h, row, again := newLargeAnswerFixture(t)
 			if len(row.Files) != 1 || exists(h.largePlace()) || !exists(filepath.Dir(h.largePlace())) {
 				t.Errorf("the row names %+v, and %s is there: %v", row.Files, h.largePlace(), exists(h.largePlace()))
 			}
@@ -103,12 +110,7 @@ func TestADamagedLargeFileIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(string) error{"one bit": flipLast, "cut short": damages["cut short"], "removed": os.Remove} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			h.playScript(leavesLarge)
-			again := h.smtpRefuses()
-			h.receive(letter{id: "<one@example.com>"})
-			h.poll()
-			row := h.row(state.Reply)
+			h, row, again := newLargeAnswerFixture(t)
 			check(t, damage(h.agent.Store.Path(row.Files[0].File)))
 			if _, damaged, err := h.agent.CheckFiles(); err != nil || len(damaged) != 1 {
 				t.Errorf("doctor finds %v, %v", damaged, err)

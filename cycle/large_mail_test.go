@@ -109,13 +109,7 @@ func TestALargeMailThatFails(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Large = largeSize
 	large := h.receive(largeLetter())
-	broken := func(uids imap.NumSet, body bool) error {
-		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(large)) {
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&broken)
+	h.refuseBodies(large)
 	if r := h.poll(); len(r.Failed) != 1 {
 		t.Errorf("the first try: %+v", r)
 	}

@@ -3,7 +3,6 @@ package cycle_test
 import (
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,13 +89,7 @@ func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
 func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
 	h := newFixture(t)
 	uid := h.receive(letter{id: "<new@example.com>"})
-	refuse := func(_ imap.NumSet, body bool) error {
-		if body {
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "not now"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&refuse)
+	h.refuseBodies()
 	h.poll()
 	h.onFetch.Store(nil)
 	h.open(uid)
@@ -162,13 +155,7 @@ func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 	h := newAwakeFixture(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	h.receive(letter{id: "<good@example.com>", body: "good"})
-	broken := func(uids imap.NumSet, body bool) error {
-		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(bad)) {
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&broken)
+	h.refuseBodies(bad)
 
 	r := h.poll()
 	h.wantSent("ack reply")
@@ -212,15 +199,7 @@ func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 func TestDroppedWhileItCannotBeFetched(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<bad@example.com>", body: "bad"})
-	var asked atomic.Int32
-	broken := func(_ imap.NumSet, body bool) error {
-		if body {
-			asked.Add(1)
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&broken)
+	asked := h.refuseBodies()
 	h.poll()
 	h.pollAfter(time.Minute)
 	check(t, h.agent.Drop(t.Context(), h.state().FailingMails()[0].Key, "it is spam"))

@@ -132,12 +132,7 @@ func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodDelete {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-	})
-	h.onMesh.Store(&refuse)
+	h.meshAnswers(http.MethodDelete, http.StatusInternalServerError)
 	h.post(mesh.Message{ID: "q1", Text: "hello"})
 	h.poll()
 	if r := h.pollAfter(time.Minute); r.Arrived != 0 || r.Turns != 0 {

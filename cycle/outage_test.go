@@ -25,6 +25,15 @@ func silentServer(t *testing.T) (addr string) {
 	return listener.Addr().String() // the kernel accepts for it
 }
 
+// newActiveFixture returns a fixture whose agent is in ACTIVE.
+func newActiveFixture(t *testing.T) *fixture {
+	t.Helper()
+	h := newAwakeFixture(t)
+	h.order(state.ACTIVE, false)
+	h.poll()
+	return h
+}
+
 // A mail server that is down, silent, or denies the login costs the cycle its
 // mail, and nothing else (docs/design.md, "Promises" 6).
 func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
@@ -60,10 +69,8 @@ func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 // Silence that could not be observed does not count as silence (docs/design.md,
 // "Phases").
 func TestNoQuietMailDuringMailOutage(t *testing.T) {
-	h := newAwakeFixture(t)
+	h := newActiveFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
-	h.order(state.ACTIVE, false)
-	h.poll()
 
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(15 * time.Minute)
@@ -76,9 +83,7 @@ func TestNoQuietMailDuringMailOutage(t *testing.T) {
 }
 
 func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.order(state.ACTIVE, false)
-	h.poll()
+	h := newActiveFixture(t)
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(29 * time.Minute)
 	h.wantPhase(state.ACTIVE)
@@ -91,10 +96,8 @@ func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
 // continues the conversation.
 func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	t.Parallel()
-	h := newAwakeFixture(t)
+	h := newActiveFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
-	h.order(state.ACTIVE, false)
-	h.poll()
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(9 * time.Minute)
 	h.receive(letter{id: "<one@example.com>"})

@@ -148,8 +148,7 @@ func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
 func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
-	h.onRcpt.Store(&refuse)
+	h.refuses(450, "later")
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	h.onRcpt.Store(nil)
@@ -168,10 +167,7 @@ func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	refuse := func(string) error {
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
-	}
-	h.onRcpt.Store(&refuse)
+	h.refuses(550, "5.1.1 no such user")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.onRcpt.Store(nil)
@@ -217,12 +213,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.agent.Policy.Ack = false
 			h.post(meshMessage("q1"))
-			fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPost {
-					w.WriteHeader(c.code)
-				}
-			})
-			h.onMesh.Store(&fail)
+			h.meshAnswers(http.MethodPost, c.code)
 			h.poll()
 			h.onMesh.Store(nil)
 			h.pollAfter(2 * time.Minute)
@@ -267,8 +258,7 @@ func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
-	h.onRcpt.Store(&refuse)
+	h.refuses(450, "later")
 	h.pollAfter(6 * time.Minute) // the quiet cannot be sent
 	h.wantPhase(state.IDLE)
 	h.pollAfter(11 * time.Minute) // and expires

@@ -63,12 +63,7 @@ func TestEachPhaseIsPublished(t *testing.T) {
 func TestRegistryFailureIsReportedLater(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
-			w.WriteHeader(http.StatusBadGateway)
-		}
-	})
-	h.onMesh.Store(&down)
+	h.meshAnswers(http.MethodPut, http.StatusBadGateway)
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
 	h.wantPhase(state.PREP)

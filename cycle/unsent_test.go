@@ -17,14 +17,6 @@ import (
 	"github.com/emersion/go-smtp"
 )
 
-// refuses answers every recipient with this code.
-func (h *fixture) refuses(code int, text string) {
-	refuse := func(string) error {
-		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
-	}
-	h.onRcpt.Store(&refuse)
-}
-
 // refusesContent answers the final dot of mails of one kind with this code.
 func (h *fixture) refusesContent(kind string, code int, text string) {
 	refuse := func(_ net.Conn, raw []byte) error {
@@ -163,12 +155,7 @@ func TestPerformConnectsOnce(t *testing.T) {
 func TestMeshSendFailureIsReported(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
-	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	h.onMesh.Store(&fail)
+	h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
 	r := h.poll()
 	named := func(f cycle.SourceFailure) bool { return f.Source == state.Mesh && strings.Contains(f.Reason, "503") }
 	if !slices.ContainsFunc(r.Failed, named) {
