@@ -590,6 +590,23 @@ var future = map[string]time.Duration{
 	"Work.CooldownUntil": 5 * time.Minute, "Work.SleepUntil": state.MaxSleep, "Wait.By": state.MaxPatience, "Head.ResumeBy": state.MaxPatience,
 }
 
+// TestEveryTimeIsRepaired checks that a step after the clock was set back by years repairs every
+// time of a state.
+func TestEveryTimeIsRepaired(t *testing.T) {
+	l := randomLife(t, nil)
+	fill(reflect.ValueOf(&l.s).Elem())
+	l.s.Phase, l.s.Turn.Status, l.p.AckAfter, l.p.Copies = state.PREP, state.HeadSuspended, ackAfter, true
+	l.s.Cursor.Reread, l.s.Schedule.Alarm = nil, time.Time{}                   // days of the mailbox, a line of the crontab
+	l.s.Outbox[1].GivenUp, l.s.HookCalls[1].GivenUp = time.Time{}, time.Time{} // only Undelivered has these
+	l.s.Undelivered[1].NotBefore = time.Time{}
+	for key := range l.s.Seen {
+		l.s.Seen[key] = l.now.Unix()
+	}
+	l.now = l.now.AddDate(-5, 0, 0)
+	l.s = state.Step(l.s, nil, l.p, l.now)
+	l.wantTimes(nil)
+}
+
 // wantTimes checks that no past event lies in the future and no deadline is out of
 // its span.
 func (l *life) wantTimes(events []state.Event) {
