@@ -19,7 +19,7 @@ func newLongTurnFixture(t *testing.T) (h *fixture, goOn func(), wait func() cycl
 	t.Helper()
 	h = newAwakeFixture(t)
 	h.agent.Policy.AckAfter = 30 * time.Second
-	up, goOn := h.lingerer()
+	up, goOn := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
 	wait = h.pollInBackground()
 	up()
@@ -27,7 +27,7 @@ func newLongTurnFixture(t *testing.T) (h *fixture, goOn func(), wait func() cycl
 }
 
 // The answer is there first: no ack is sent, and the history says why.
-func TestAnAckWaitsForTheAnswer(t *testing.T) {
+func TestAckIsNotNeededAfterAnswer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.AckAfter = 30 * time.Second
 	h.receive(letter{id: "<one@example.com>"})
@@ -44,7 +44,7 @@ func TestAnAckWaitsForTheAnswer(t *testing.T) {
 
 // The process that runs a long turn sends the ack in its time, once, although no other
 // poll comes.
-func TestTheAckOfALongTurn(t *testing.T) {
+func TestAckOfLongTurnIsSentOnce(t *testing.T) {
 	t.Parallel()
 	h, goOn, wait := newLongTurnFixture(t)
 	h.clock.advance(29 * time.Second)
@@ -65,7 +65,7 @@ func TestTheAckOfALongTurn(t *testing.T) {
 }
 
 // Another poll may send it, if that sees first that it is due. It is sent once.
-func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
+func TestAckOfLongTurnIsSentByPoll(t *testing.T) {
 	t.Parallel()
 	h, goOn, wait := newLongTurnFixture(t)
 	h.clock.advance(30 * time.Second)
@@ -82,7 +82,7 @@ func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
 }
 
 // An ack whose dot is out when the answer comes is not taken back. The answer follows.
-func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
+func TestAckOnItsWayIsNotWithdrawn(t *testing.T) {
 	t.Parallel()
 	h, goOn, wait := newLongTurnFixture(t)
 	atDot, answered := make(chan struct{}), make(chan struct{})
@@ -104,7 +104,7 @@ func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
 }
 
 // An ack that could not be sent at its time is withdrawn when the answer comes.
-func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
+func TestFailedAckIsWithdrawn(t *testing.T) {
 	t.Parallel()
 	h, goOn, wait := newLongTurnFixture(t)
 	refused := make(chan struct{}, 9)

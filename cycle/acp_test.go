@@ -13,7 +13,7 @@ import (
 
 // What an ACP agent may do without asking depends on the cause of its turn. Only in turns
 // of the operator, and in those that the agent planned there, the operator is asked.
-func TestKindsByCause(t *testing.T) {
+func TestACPGrantsByCause(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Kinds = cycle.Kinds{Operator: []string{"edit"}, Peer: []string{"read"}, Self: []string{"search"}}
 	h.agent.Policy.Ack = false

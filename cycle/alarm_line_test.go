@@ -65,9 +65,9 @@ func (h *fixture) ifDue() cycle.Report {
 
 // In IDLE a message that waits for a time has its turn in that minute. The lines of
 // others stay as they are, and polls between start no crontab.
-func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
+func TestAlarmLineOfDeferredMessage(t *testing.T) {
 	h := newAwakeFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.changeState(func(s *state.State) { s.Schedule.Verified = time.Time{} }) // read the table
 	calls := h.countCrontab()
 	h.deferMessage(morning.Add(7*time.Minute + 20*time.Second))
@@ -98,7 +98,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 	if r := h.ifDue(); r.Skipped == "" {
 		t.Errorf("a second process of that minute polled: %+v", r)
 	}
-	if table := string(mustRead(t, h.table)); !strings.HasPrefix(table, foreign) {
+	if table := string(mustRead(t, h.table)); !strings.HasPrefix(table, foreignLines) {
 		t.Errorf("lines of others changed:\n%s", table)
 	}
 	var noted []string
@@ -114,7 +114,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 
 // An effect that fails has the time of its next try within the same cycle. Both lines
 // change in one write.
-func TestTheAlarmLineOfAnEffect(t *testing.T) {
+func TestAlarmLineOfEffect(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(mesh.Message{ID: "m1", Text: "hello"})
 	h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
@@ -144,7 +144,7 @@ func TestTheAlarmLineOfAnEffect(t *testing.T) {
 
 // A row whose time comes while a cycle is under way is looked at by that cycle: the
 // process of the alarm line has found cycle.lock taken.
-func TestARowThatComesDueDuringACycle(t *testing.T) {
+func TestRowDueDuringCycleIsHandled(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.clock.advance(4*time.Minute + 58*time.Second)
 	h.deferMessage(morning.Add(5 * time.Minute))
@@ -172,9 +172,9 @@ func TestARowThatComesDueDuringACycle(t *testing.T) {
 
 // What is installed is compared like the first line: a line that a person edited or
 // doubled is repaired, and `uninstall` removes both.
-func TestTheAlarmLineIsAProjection(t *testing.T) {
+func TestAlarmLineIsRepaired(t *testing.T) {
 	h := newFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.agent.Policy.IdleInterval = 2 * time.Hour
 	h.poll()
 	h.deferMessage(morning.Add(50 * time.Minute))
@@ -183,7 +183,7 @@ func TestTheAlarmLineIsAProjection(t *testing.T) {
 		t.Fatalf("the alarm line is %q", got)
 	}
 	table := string(mustRead(t, h.table))
-	both := strings.Replace(table, "50 9", "51 9", 1) + strings.TrimPrefix(strings.ReplaceAll(table, "50 9", "52 9"), foreign)
+	both := strings.Replace(table, "50 9", "51 9", 1) + strings.TrimPrefix(strings.ReplaceAll(table, "50 9", "52 9"), foreignLines)
 	check(t, os.WriteFile(h.table, []byte(both), 0o600))
 	h.pollAfter(31 * time.Minute)
 	if got := string(mustRead(t, h.table)); got != table {
@@ -215,7 +215,7 @@ func TestTheAlarmLineIsAProjection(t *testing.T) {
 }
 
 // The machine was off: the row is due at the next poll, and its line goes.
-func TestAnAlarmThatWasMissed(t *testing.T) {
+func TestMissedAlarmLineIsRemoved(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(10 * time.Minute))
 	h.poll()
@@ -229,7 +229,7 @@ func TestAnAlarmThatWasMissed(t *testing.T) {
 
 // A person's own line each minute, and whatever else asks for polls that are due,
 // reach the same minute without an alarm line.
-func TestFixedAndNoneReachTheMinute(t *testing.T) {
+func TestModesWithoutAlarmLine(t *testing.T) {
 	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -260,7 +260,7 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 }
 
 // A poll that lingers, and a listener, look each second.
-func TestALingeringPollReachesTheMinute(t *testing.T) {
+func TestLingeringPollHandlesDueRow(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(30 * time.Second))
@@ -271,7 +271,7 @@ func TestALingeringPollReachesTheMinute(t *testing.T) {
 
 // A hook that fails is called again in its minute, also in IDLE. Nothing else is done
 // then.
-func TestTheAlarmLineOfAHook(t *testing.T) {
+func TestAlarmLineOfHook(t *testing.T) {
 	t.Parallel()
 	h := newEngagedFixture(t)
 	got := h.addHooks(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}, Timeout: time.Minute})
@@ -292,7 +292,7 @@ func TestTheAlarmLineOfAHook(t *testing.T) {
 
 // A reminder has its alarm line before the process that planned it goes, and goes with
 // it when it is dropped.
-func TestTheAlarmLineOfAReminder(t *testing.T) {
+func TestAlarmLineOfReminder(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.SelfTurns = 10

@@ -49,7 +49,7 @@ func (h *fixture) watchedAgent() *watchedCarrier {
 
 // The mesh hears each end of a turn, once, with nothing of its message. A poll
 // without a turn announces nothing.
-func TestTheEndOfATurnIsAnnounced(t *testing.T) {
+func TestTurnEndIsAnnounced(t *testing.T) {
 	h := newAwakeFixture(t)
 	watching := h.watchedAgent()
 	h.pollAfter(30 * time.Minute)

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// askingOperator is an agent that asks its operator, and says what it was answered.
-const askingOperator = `
+// askingOperatorScript is an agent that asks its operator, and says what it was answered.
+const askingOperatorScript = `
 if [ ! -e asked ]; then
 	: >asked
 	us ask-operator 'May I delete the *old* backups?' 6h yes no >>ids
@@ -31,9 +31,9 @@ func (h *fixture) operatorAnswers() (got []cycle.OperatorAnswer) {
 	return got
 }
 
-// TestTheOperatorIsAsked asks by a mail in the thread, whose reply resumes the same turn
+// TestOperatorQuestion asks by a mail in the thread, whose reply resumes the same turn
 // and not a message.
-func TestTheOperatorIsAsked(t *testing.T) {
+func TestOperatorQuestion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ reply, option, told string }{
 		"an option":      {"Yes.", "yes", "They chose: yes"},
@@ -43,7 +43,7 @@ func TestTheOperatorIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
-			h.playScript(askingOperator)
+			h.playScript(askingOperatorScript)
 			h.receive(letter{id: "<one@example.com>", body: "make room"})
 			h.poll()
 			asked := h.sentOf("question")
@@ -76,12 +76,12 @@ func TestTheOperatorIsAsked(t *testing.T) {
 	}
 }
 
-// TestAForgedAnswer gives answers that nothing proves, that forward the question, or that
+// TestForgedAnswerIsIgnored gives answers that nothing proves, that forward the question, or that
 // name another one. None of them answers.
-func TestAForgedAnswer(t *testing.T) {
+func TestForgedAnswerIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(askingOperator)
+	h.playScript(askingOperatorScript)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	asked := h.sentOf("question")[0]
@@ -106,11 +106,11 @@ func TestAForgedAnswer(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatNothingProves answers where only a challenge proves a mail: the id of
+// TestAnswerIsProvenByQuestionID answers where only a challenge proves a mail: the id of
 // the question does as well, while it is open.
-func TestAnAnswerThatNothingProves(t *testing.T) {
+func TestAnswerIsProvenByQuestionID(t *testing.T) {
 	h := newAskingFixture(t)
-	h.playScript(askingOperator)
+	h.playScript(askingOperatorScript)
 	h.queue("make room")
 	h.poll()
 	asked := h.sentOf("question")
@@ -129,11 +129,11 @@ func TestAnAnswerThatNothingProves(t *testing.T) {
 	}
 }
 
-// TestAnAnswerInDovecot is the first story with a real mail server.
-func TestAnAnswerInDovecot(t *testing.T) {
+// TestOperatorQuestionInDovecot is the first story with a real mail server.
+func TestOperatorQuestionInDovecot(t *testing.T) {
 	t.Parallel()
 	h, d := newDovecotFixture(t)
-	h.playScript(askingOperator)
+	h.playScript(askingOperatorScript)
 	h.poll()
 	check(t, d.Append(letter{id: "<one@example.com>"}.raw(), false))
 	h.poll()

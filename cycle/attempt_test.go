@@ -19,7 +19,7 @@ func TestStillWorkingIsSentOnce(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
-	up, goOn := h.lingerer()
+	up, goOn := h.pauseFirstAttempt()
 	h.receive(letter{id: "<long@example.com>", from: second})
 	wait := h.pollInBackground()
 	up()
@@ -68,7 +68,7 @@ func TestRetrySendsNoSecondStillWorking(t *testing.T) {
 func TestStillWorkingOnlyForMail(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	up, goOn := h.lingerer()
+	up, goOn := h.pauseFirstAttempt()
 	h.post(mesh.Message{ID: "q1", Text: "hello"})
 	wait := h.pollInBackground()
 	up()
@@ -116,7 +116,7 @@ func TestRightsAndPromptByCause(t *testing.T) {
 // A retry reads what the attempt before it left, as a copy, and is told where. What is
 // half written does not go out with the answer by itself. An orphan that still writes
 // changes neither.
-func TestARetryFindsTheOutputOfTheAttemptBefore(t *testing.T) {
+func TestRetryReadsEarlierOutput(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false

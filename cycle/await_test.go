@@ -17,7 +17,7 @@ import (
 
 // A tool suspends a turn, and a listed peer reports. Another report, an unknown id and
 // one that is late change nothing.
-func TestAPeerReportsOnATool(t *testing.T) {
+func TestPeerReportsOnTool(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Peers = append(h.agent.Mesh.Peers, second)
 	var id string
@@ -45,7 +45,7 @@ func TestAPeerReportsOnATool(t *testing.T) {
 	if len(prompts) != 1 {
 		t.Fatalf("another report counted: %q", prompts)
 	}
-	_, err := (&conversations{fixture: h}).proved().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
+	_, err := (&conversations{fixture: h}).provenPeer().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
 	check(t, err)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
@@ -61,7 +61,7 @@ func TestAPeerReportsOnATool(t *testing.T) {
 }
 
 // What is late is late. A question to another agent is answered by that agent alone.
-func TestALateReport(t *testing.T) {
+func TestLateReportIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	var id, asked string
@@ -162,7 +162,7 @@ func TestPromptCountsOtherMessages(t *testing.T) {
 }
 
 // A tool ends its turn, although a question is open: the turn is over, and nothing waits.
-func TestAToolEndsATurnThatWaits(t *testing.T) {
+func TestFinishEndsWaitingTurn(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -204,7 +204,7 @@ func (h *fixture) startDeployment() *deployment {
 
 // What a turn of `tell` has started reports when that turn is over: nobody sits at the
 // terminal, so the operator is mailed what came of it.
-func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
+func TestLateReportOfTellIsMailed(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()
 	h.queue("deploy main")
@@ -227,7 +227,7 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 
 // A report comes after the turn of a mail, and the mail is damaged by then: it is fetched
 // again, and the report has its turn.
-func TestALateReportOfADamagedMail(t *testing.T) {
+func TestLateReportOfDamagedMail(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()
 	h.sayByMail("deploy main")

@@ -14,9 +14,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestALimitBurnsNoMessage checks that what waits for the end of a limit waits, that the
+// TestLimitDefersMessages checks that what waits for the end of a limit waits, that the
 // operator is told once and when, and that one attempt is made at that time.
-func TestALimitBurnsNoMessage(t *testing.T) {
+func TestLimitDefersMessages(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
 init s1; [ -e limit ] && limited $(cat limit); answer hello
@@ -79,10 +79,10 @@ init s1; [ -e limit ] && limited $(cat limit); [ -e login ] && refused; answer f
 	return h
 }
 
-// TestAFallbackAnswers checks that another backend answers during a limit, that the mail and
+// TestFallbackAnswersDuringLimit checks that another backend answers during a limit, that the mail and
 // the history say why, that each keeps its session, and that the first one goes on as soon as
 // it can, with what was said meanwhile.
-func TestAFallbackAnswers(t *testing.T) {
+func TestFallbackAnswersDuringLimit(t *testing.T) {
 	t.Parallel()
 	h := newFallbackFixture(t, `init f1; answer second; exit`)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
@@ -117,7 +117,7 @@ func TestAFallbackAnswers(t *testing.T) {
 
 // A login that is refused, and a program that cannot be started, are no reason to wait where
 // there is a fallback.
-func TestAFallbackForARefusedLogin(t *testing.T) {
+func TestFallbackForRefusedLogin(t *testing.T) {
 	t.Parallel()
 	h := newFallbackFixture(t, `init f1; answer second; exit`)
 	h.write("login", "")

@@ -104,7 +104,7 @@ func (h *fixture) endDaemon() {
 
 // If an agent cannot be started, the messages wait, and the operator is told once why and how to
 // repair it. Each poll tries again.
-func TestAnAgentThatCannotBeStarted(t *testing.T) {
+func TestUnstartableAgentDefersMessages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(h *fixture)
@@ -130,7 +130,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 				t.Errorf("notices: %+v", told)
 			}
 			*h.agent.Turn = good
-			h.script(answering)
+			h.script(answeringScript)
 			h.receive(letter{id: "<good@example.com>", body: "good"})
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success, state.Success)
@@ -141,7 +141,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 // An agent that fills the disk with files in its output box loses those files,
 // and is answered all the same. Files elsewhere are not ours to remove: nothing
 // is consumed or reported twice until there is room again.
-func TestAnAgentThatFillsTheDisk(t *testing.T) {
+func TestAgentFillsDisk(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		inBox bool

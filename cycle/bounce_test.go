@@ -18,10 +18,10 @@ func bounceOf(m sentMail) []byte {
 		address, m.to, strings.ReplaceAll(header, "\r\n", "\n")), "\n", "\r\n"))
 }
 
-// TestAnAnswerThatCameBack lets an answer come back. The operator hears of it through a
+// TestBouncedAnswerIsReported lets an answer come back. The operator hears of it through a
 // peer, status shows it, and nothing wakes or runs. A report about the notice, and the
 // same report again, change nothing.
-func TestAnAnswerThatCameBack(t *testing.T) {
+func TestBouncedAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "hello"})
@@ -64,8 +64,8 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatCameBackInDovecot is the same in a mailbox of Dovecot.
-func TestAnAnswerThatCameBackInDovecot(t *testing.T) {
+// TestBouncedAnswerInDovecot is the same in a mailbox of Dovecot.
+func TestBouncedAnswerInDovecot(t *testing.T) {
 	t.Parallel()
 	h, d := newDovecotFixture(t)
 	h.poll()

@@ -39,8 +39,8 @@ func newRequiringFixture(t testing.TB, require string) *fixture {
 	return h
 }
 
-// challenged returns the newest challenge that was sent, and its token.
-func (h *fixture) challenged() (m sentMail, token string) {
+// lastChallenge returns the newest challenge that was sent, and its token.
+func (h *fixture) lastChallenge() (m sentMail, token string) {
 	h.t.Helper()
 	all := h.sentOf("challenge")
 	if len(all) == 0 {
@@ -58,7 +58,7 @@ func newChallengedFixture(t testing.TB, l letter) (h *fixture, asked sentMail, t
 	h = newAskingFixture(t)
 	h.receive(l)
 	h.poll()
-	asked, token = h.challenged()
+	asked, token = h.lastChallenge()
 	return h, asked, token
 }
 
@@ -90,14 +90,14 @@ func (h *fixture) wantUntouched() {
 
 // A mail that nothing proves does nothing but ask the operator, and the
 // operator says YES.
-func TestAChallengeIsAnsweredWithYes(t *testing.T) {
+func TestChallengeAnsweredWithYes(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?\r\nsee http://ci.example.com/7"})
 	h.poll()
 	h.wantUntouched()
 	h.wantCounted(1)
 
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, with 40 characters and 0 attachments,\nand begins:") {
 		t.Errorf("to %s:\n%s", asked.to, asked.text)
 	}
@@ -149,7 +149,7 @@ func (h *fixture) wantNowhere(text string) {
 }
 
 // Any other answer proves itself, and leaves the item in question where it is.
-func TestAnotherAnswerProvesItself(t *testing.T) {
+func TestChallengeAnswerProvesItself(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(asked sentMail, token string) letter{
 		"an answer": func(asked sentMail, _ string) letter { return replyTo(asked, "no, but tell me the time") },
@@ -175,7 +175,7 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 			h := newAskingFixture(t)
 			h.receive(letter{body: "rm -rf"})
 			h.poll()
-			h.receive(answer(h.challenged()))
+			h.receive(answer(h.lastChallenge()))
 			if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
 				t.Fatalf("report: %+v", r)
 			}
@@ -183,13 +183,13 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 			if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "I read: no, but tell me the time") {
 				t.Errorf("reply: %s", reply.text)
 			}
-			if item := h.quarantined(); item.Gate != trust.GateTrust {
+			if item := h.quarantinedItem(); item.Gate != trust.GateTrust {
 				t.Errorf("in quarantine: %+v", item)
 			}
 			h.wantCounted(1)
 
 			// Its token is used up.
-			asked, token := h.challenged()
+			asked, token := h.lastChallenge()
 			h.receive(replyTo(asked, "and do that"))
 			h.receive(replyTo(asked, "YES "+token))
 			if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Rejected != 2 {
@@ -200,7 +200,7 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 }
 
 // A control is obeyed when an answer to a challenge says it or releases it, and not before.
-func TestControlsAndChallenges(t *testing.T) {
+func TestChallengeOfControl(t *testing.T) {
 	for _, answer := range []string{"HALT", "YES "} {
 		h, asked, token := newChallengedFixture(t, letter{body: "HALT"})
 		h.wantUntouched()
@@ -265,7 +265,7 @@ func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 }
 
 // Of two answers with one token that come together, the first counts.
-func TestATokenIsGoodOnce(t *testing.T) {
+func TestChallengeTokenCountsOnce(t *testing.T) {
 	h, asked, token := newChallengedFixture(t, letter{body: "do it"})
 	h.receive(replyTo(asked, "YES "+token))
 	h.receive(replyTo(asked, "and this"))
@@ -282,7 +282,7 @@ func TestATokenIsGoodOnce(t *testing.T) {
 // A renumbered mailbox brings an unproven mail under another key. However often
 // the operator says YES to it, it runs once. The operator is not asked about a
 // mail that they have released.
-func TestARenumberedMailIsReleasedOnce(t *testing.T) {
+func TestRenumberedMailIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answered before %v", answered), func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 			h.receive(unproven)
 			h.poll()
 			came := h.clock.Now()
-			asked, token := h.challenged()
+			asked, token := h.lastChallenge()
 			yes := replyTo(asked, "YES "+token)
 			if answered {
 				h.receive(yes)
@@ -303,7 +303,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 			h.pollAfter(20 * time.Minute)
 			if !answered {
 				h.receive(yes)
-				again, token := h.challenged()
+				again, token := h.lastChallenge()
 				h.receive(replyTo(again, "YES "+token))
 				h.pollAfter(time.Minute)
 			}
@@ -320,7 +320,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 }
 
 // A day later the answer is too late.
-func TestATokenIsGoodForADay(t *testing.T) {
+func TestChallengeTokenExpires(t *testing.T) {
 	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {
 		h, asked, token := newChallengedFixture(t, letter{body: "do it"})
 		h.receive(replyTo(asked, "YES "+token))
@@ -332,7 +332,7 @@ func TestATokenIsGoodForADay(t *testing.T) {
 
 // A sender who never stops causes one challenge in ten minutes, and at most
 // five unanswered ones in a day. The mails do not fill the quarantine.
-func TestAFloodOfUnprovenMail(t *testing.T) {
+func TestChallengesOfFloodAreLimited(t *testing.T) {
 	t.Parallel()
 	h := newAskingFixture(t)
 	var last time.Time
@@ -358,7 +358,7 @@ func TestAFloodOfUnprovenMail(t *testing.T) {
 	}
 
 	// An answer to any of the challenges still proves the operator.
-	asked, _ := h.challenged()
+	asked, _ := h.lastChallenge()
 	h.receive(replyTo(asked, "what is going on?"))
 	if r := h.pollAfter(time.Minute); r.Turns != 1 {
 		t.Errorf("report: %+v", r)
@@ -366,7 +366,7 @@ func TestAFloodOfUnprovenMail(t *testing.T) {
 }
 
 // HALT holds challenges, and makes none.
-func TestChallengesAreHeldByHALT(t *testing.T) {
+func TestHaltHoldsChallenges(t *testing.T) {
 	h := newAskingFixture(t)
 	h.halt()
 	h.receive(letter{})
@@ -379,9 +379,9 @@ func TestChallengesAreHeldByHALT(t *testing.T) {
 }
 
 // A released or dropped item is not asked about again.
-func TestByHandEndsAChallenge(t *testing.T) {
+func TestReleaseEndsChallenge(t *testing.T) {
 	h, _, token := newChallengedFixture(t, letter{body: "do it"})
-	h.release(h.quarantined().Key)
+	h.release(h.quarantinedItem().Key)
 	h.receive(letter{body: "YES " + token})
 	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Rejected != 1 {
 		t.Errorf("report: %+v", r)
@@ -401,7 +401,7 @@ func TestChallengeAboutRemovedItem(t *testing.T) {
 
 	h.receive(letter{})
 	h.poll()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.QuarantineDir)))
 	h.receive(replyTo(asked, "YES "+token))
 	h.pollAfter(time.Minute)
@@ -410,7 +410,7 @@ func TestChallengeAboutRemovedItem(t *testing.T) {
 
 // With fallback = "challenge", a mail that DMARC proves is accepted at once,
 // and also answers a challenge.
-func TestFallbackToAChallenge(t *testing.T) {
+func TestFallbackToChallenge(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	f := &h.agent.Mail.Filter
@@ -424,7 +424,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()
 	h.wantUntouched()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	h.receiveRaw(proved(replyTo(asked, "YES "+token)))
 	if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
 		t.Errorf("report: %+v", r)
@@ -445,7 +445,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 }
 
 // A dry run lists the mail, and shows the challenge that it does not send.
-func TestDryRunSendsNoQuestion(t *testing.T) {
+func TestDryRunSendsNoChallenge(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{body: "do it"})
 	h.wantPreviewed("do it")
@@ -455,7 +455,7 @@ func TestDryRunSendsNoQuestion(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.clock.advance(10 * time.Minute)
 	h.wantPreviewed("and that") // the mail that is in quarantine already
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	h.receive(replyTo(asked, "YES "+token))
 	before := h.snapshot()
 	p, err := h.agent.Preview(t.Context())
@@ -489,7 +489,7 @@ func (h *fixture) wantPreviewed(quotes ...string) {
 }
 
 // A process that dies at any moment asks once, and accepts once.
-func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
+func TestChallengeSurvivesCrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
@@ -501,7 +501,7 @@ func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 		h.pollAfter(time.Minute)
 		h.pollAfter(time.Minute)
 		h.wantUntouched()
-		asked, token := h.challenged()
+		asked, token := h.lastChallenge()
 		if sent := h.sentOf("challenge"); len(sent) > 2 || sent[0].raw != asked.raw {
 			t.Fatalf("died at step %d: %d challenges, the first is\n%s", n, len(sent), sent[0].raw)
 		}
@@ -545,7 +545,7 @@ func newStrictFixture(t testing.TB) *fixture {
 
 // The operator is asked about a mail that is signed and has two readings, whatever [trust]
 // says. YES runs what the challenge shows, once.
-func TestASignedMailInDoubt(t *testing.T) {
+func TestDoubtfulSignedMailIsChallenged(t *testing.T) {
 	t.Parallel()
 	h := newStrictFixture(t)
 	doubtful := letter{
@@ -560,7 +560,7 @@ func TestASignedMailInDoubt(t *testing.T) {
 	if st, err := h.agent.View().Status(); err != nil || st.Inbox.RefusedSigned != 1 {
 		t.Errorf("status: %+v, %v", st.Inbox, err)
 	}
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	for _, want := range []string{"Its signature is valid", `the charset is "iso-8859-1", but the text may be in another one`, "> deploy hÃ¤user\n> and see ci[.]example[.]com\n", "send it again as plain text in UTF-8"} {
 		if text := message.ContentOf([]byte(asked.raw), message.Sent{}).Full; !strings.Contains(text, want) {
 			t.Errorf("the challenge lacks %q:\n%s", want, text)
@@ -598,7 +598,7 @@ func TestASignedMailInDoubt(t *testing.T) {
 
 // Signed mails in doubt are asked about at once, each once, and apart from those that
 // nothing proves. HALT holds the questions back.
-func TestSignedMailsInDoubtAreBounded(t *testing.T) {
+func TestDoubtfulSignedMailsAreLimited(t *testing.T) {
 	t.Parallel()
 	h := newStrictFixture(t)
 	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true

@@ -54,7 +54,7 @@ func useIfScript(h *fixture, c *cycle.ClockPrompt, script string) {
 
 // Many polls find a prompt due at the same time. Its program is asked once, and it has one
 // turn.
-func TestAFiringThatIsRaced(t *testing.T) {
+func TestClockPromptFiresOnce(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{"without a program": "", "with a program": "echo x >>asked; sleep 0.2\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestAFiringThatIsRaced(t *testing.T) {
 
 // What a program of a prompt may do wrong is a firing that failed, with a reason. It is
 // ended with what it has started.
-func TestProgramsOfPrompts(t *testing.T) {
+func TestClockPromptIfProgram(t *testing.T) {
 	for name, c := range map[string]struct{ script, skipped, failed string }{
 		"yes":                   {"exit 0\n", "", ""},
 		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh reports that there is nothing to do: is well", ""},
@@ -160,7 +160,7 @@ func isZombie(pid int) bool {
 
 // The file of a prompt is read at its time. What cannot be read is told once, and the
 // next time that it can be, it runs.
-func TestFilesOfPrompts(t *testing.T) {
+func TestClockPromptFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		make   func(path string) error
 		failed string
@@ -211,7 +211,7 @@ func TestFilesOfPrompts(t *testing.T) {
 // A turn of the clock has the rights of task, and so has what the agent plans in it. Its
 // mail begins a thread, and the operator's answer to it is an ordinary message that finds
 // what was said.
-func TestATurnOfTheClock(t *testing.T) {
+func TestClockPromptTurn(t *testing.T) {
 	t.Parallel()
 	h := newClockFixture(t, nil)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Self: []string{"--may", "look"}, Task: []string{"--may", "little"}}
@@ -249,7 +249,7 @@ func TestATurnOfTheClock(t *testing.T) {
 
 // A listener, or a lingering poll, is told to poll at the time of a prompt, and not while
 // its program is asked.
-func TestAPromptIsAReasonToPoll(t *testing.T) {
+func TestPollReasonDuePrompt(t *testing.T) {
 	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) { useIfScript(h, c, "exit 0\n") })
 	h.wantPollReason("at its time", state.DuePrompt)
 	h.step(state.PromptAsked{Name: "morning", ID: "other"})
@@ -265,9 +265,9 @@ func TestAPromptIsAReasonToPoll(t *testing.T) {
 
 // A turn of the clock asks the operator. The reply resumes it, and is not a message, and
 // what the turn delivers leaves once. A firing that comes meanwhile waits for it.
-func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
+func TestClockPromptTurnAsksOperator(t *testing.T) {
 	h := newClockFixture(t, nil)
-	h.playScript(askingOperator)
+	h.playScript(askingOperatorScript)
 	h.poll()
 	asked := h.sentOf("question")
 	if len(asked) != 1 || asked[0].to != operator || !strings.Contains(asked[0].raw, "1. yes\r\n2. no\r\n") {
@@ -298,7 +298,7 @@ func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
 }
 
 // A poll that lingers makes a firing at its time, before cron polls again.
-func TestLingerMakesAFiring(t *testing.T) {
+func TestLingeringPollFiresPrompt(t *testing.T) {
 	t.Parallel()
 	h := newClockFixtureBefore(t, nil)
 	check(t, h.agent.Ring("test", ""))

@@ -28,7 +28,7 @@ func newCollectingFixture(t *testing.T, answer func(turn.Attempt) string) *fixtu
 
 // Several mails have one reply. It stands in the thread of the newest, and names the
 // others, so that a mail program shows it with each of them.
-func TestOneReplyForSeveralMails(t *testing.T) {
+func TestCollectedMailsGetOneReply(t *testing.T) {
 	var prompts []string
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		prompts = append(prompts, string(at.Prompt))
@@ -53,7 +53,7 @@ func TestOneReplyForSeveralMails(t *testing.T) {
 
 // Each mail of a lease is whole in the context box, with its own attachments. A control
 // that comes between two of them is answered, and is none of them.
-func TestAttachmentsOfSeveralMails(t *testing.T) {
+func TestCollectedMailsKeepAttachments(t *testing.T) {
 	found := map[string]string{}
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		box := filepath.Join(at.Dir, "context")
@@ -93,7 +93,7 @@ func TestAttachmentsOfSeveralMails(t *testing.T) {
 
 // A file that is damaged before the turn begins is not in the lease. A mail is had again
 // and has its own turn.
-func TestADamagedMessageOfALease(t *testing.T) {
+func TestDamagedMessageIsNotCollected(t *testing.T) {
 	var answered []string
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		_, asked, _ := strings.Cut(string(at.Prompt), "\n<message ")
@@ -123,7 +123,7 @@ func TestADamagedMessageOfALease(t *testing.T) {
 }
 
 // A turn that answers several messages is suspended and goes on with all of them.
-func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
+func TestSuspendedTurnKeepsCollectedMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Collect = 20 * time.Second
 	var id string
@@ -159,7 +159,7 @@ func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
 }
 
 // A message that names the results of its answer has an answer of its own.
-func TestAFormIsNotCollected(t *testing.T) {
+func TestMessageWithResultFieldsIsNotCollected(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	for _, m := range []mesh.Message{
 		{Text: "one"}, {Text: "two", ResultFields: mesh.ResultFields{{Name: "commit"}}}, {Text: "three"},
@@ -177,7 +177,7 @@ func TestAFormIsNotCollected(t *testing.T) {
 }
 
 // What `prompt` shows for the next message is what its turn will be shown.
-func TestPromptShowsWhatIsCollected(t *testing.T) {
+func TestPromptShowsCollectedMessages(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	shows := func(when string) {
 		t.Helper()
@@ -208,7 +208,7 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 }
 
 // An agent that pulls its messages takes what one sender has written so far.
-func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
+func TestPullTakesCollectedMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns, h.agent.Policy.Collect = nil, false, 20*time.Second
 	for _, text := range []string{"the first half", "and the second"} {
@@ -228,7 +228,7 @@ func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
 }
 
 // A poll that lingers stays for the end of the silence.
-func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
+func TestCollectionEndsWhilePollLingers(t *testing.T) {
 	t.Parallel()
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	h.agent.Policy.Collect = 2 * time.Second
@@ -243,7 +243,7 @@ func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
 
 // The first of several messages ends the sleep; the turn of all of them is told why the
 // agent would have woken.
-func TestCollectedMessagesEndASleep(t *testing.T) {
+func TestCollectedMessagesEndSleep(t *testing.T) {
 	var prompts []string
 	h := newCollectingFixture(t, nil)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {

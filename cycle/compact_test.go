@@ -16,9 +16,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// filling is a fake claude whose session holds as many tokens as the file
+// fillingScript is a fake claude whose session holds as many tokens as the file
 // "context" says. It answers a question for a summary with the file "summary".
-const filling = `
+const fillingScript = `
 init s$(grep -vc resume argv)
 if grep -q '^Goal:' prompt; then
 	cp prompt asked
@@ -40,9 +40,9 @@ func (h *fixture) sayByMail(text string) {
 // An agent whose session fills three quarters of its window is warned. A
 // session that is nearly full is replaced by a summary of its own, with which
 // the next one begins.
-func TestANearlyFullSessionIsCompacted(t *testing.T) {
+func TestFullSessionIsCompacted(t *testing.T) {
 	t.Parallel()
-	h := newClaudeFixture(t, filling)
+	h := newClaudeFixture(t, fillingScript)
 	h.write("summary", "the parser is half done </summary>")
 	h.write("context", "100000")
 	h.sayByMail("one")
@@ -72,9 +72,9 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 
 // An empty summary changes nothing, and after two of them no more are
 // requested.
-func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
+func TestEmptySummaryKeepsSession(t *testing.T) {
 	t.Parallel()
-	h := newClaudeFixture(t, filling)
+	h := newClaudeFixture(t, fillingScript)
 	h.write("summary", " ")
 	h.write("context", "195000")
 	for _, text := range []string{"one", "two", "three", "four"} {
@@ -98,8 +98,8 @@ func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 
 // A summary that takes the last money leaves the message waiting, instead of a
 // turn that nothing pays for.
-func TestASummaryThatTakesTheLastMoney(t *testing.T) {
-	h := newClaudeFixture(t, filling)
+func TestSummaryUsesUpBudget(t *testing.T) {
+	h := newClaudeFixture(t, fillingScript)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 20_000}
 	h.write("summary", "the parser is half done")
 	h.write("context", "195000")
@@ -126,7 +126,7 @@ func TestASummaryThatTakesTheLastMoney(t *testing.T) {
 // input is kept in "asked".
 func newSummaryFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
 	t.Helper()
-	h, stdin = newTalkedFixture(t, said...)
+	h, stdin = newRecallFixture(t, said...)
 	h.agent.Summary = h.summarizeWith("cat >asked; echo 'all was well'\n")
 	return h, stdin
 }
@@ -179,7 +179,7 @@ func TestCompactByHand(t *testing.T) {
 // A compaction that fails changes nothing: a program that fails or prints
 // nothing, a commit that fails, a reset meanwhile. It waits for a turn that
 // runs.
-func TestACompactionThatFails(t *testing.T) {
+func TestFailedCompactionChangesNothing(t *testing.T) {
 	h, stdin := newSummaryFixture(t, "the red door")
 	want := func(why, err string) {
 		t.Helper()
@@ -247,7 +247,7 @@ func TestSummaryAgentIsEnded(t *testing.T) {
 	alive, err := os.Open(filepath.Join(dir, "alive"))
 	check(t, err)
 	defer alive.Close()
-	h.script(answering)
+	h.script(answeringScript)
 	h.say("hello", time.Minute)
 	h.wantTasks(state.Success)
 	if err := syscall.Flock(int(alive.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {

@@ -30,7 +30,7 @@ var everyType = mesh.ResultFields{
 
 // What is submitted has the types that were asked for. What has not is refused by name,
 // and the agent may submit again.
-func TestResultsHaveTheirTypes(t *testing.T) {
+func TestResultFieldTypes(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	whole := "s=412 n=-1.5e3 i=1e3 b=true a=[1,\"x\"] o={\"k\":[]} any=[1]"
@@ -80,7 +80,7 @@ func quoted(words string) string {
 
 // A turn that prints is taken by its word: it is partial unless its whole answer is an
 // object with the required fields.
-func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
+func TestAnswerWithoutResultFieldsIsPartial(t *testing.T) {
 	t.Parallel()
 	fence := "```"
 	for name, tt := range map[string]struct {
@@ -129,7 +129,7 @@ func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
 
 // What was submitted is handed back with its fields, whatever becomes of the turn after
 // it, and of the files that the agent leaves under our names.
-func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
+func TestSubmittedResultSurvivesFailure(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]string{
 		"its agent fails":      "exit 3",
@@ -161,7 +161,7 @@ func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
 }
 
 // A mail shows the fields as lines, and tell has both.
-func TestResultsForAPerson(t *testing.T) {
+func TestResultFieldsForPerson(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript("us submit done verdict=green\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -180,7 +180,7 @@ func TestResultsForAPerson(t *testing.T) {
 }
 
 // The fields of a report are never cut: its text is, and too large fields are refused.
-func TestLargeResults(t *testing.T) {
+func TestLargeResultFields(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`
 head -c 40000 /dev/zero | tr '\0' x >large

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
+func TestTransitionSendsMailAndMovesLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		from, to state.Phase
@@ -75,7 +75,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.agent.Policy.Ack = false
-			up, _ := h.lingerer()
+			up, _ := h.pauseFirstAttempt()
 			h.receive(letter{id: "<one@example.com>"})
 			wait := h.pollInBackground()
 			up()
@@ -91,7 +91,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 }
 
 // A HALT between two sends holds the second: HALT is checked before each dot.
-func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
+func TestHaltHoldsNextMail(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	var once sync.Once
@@ -118,7 +118,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	up, _ := h.lingerer()
+	up, _ := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
 	up()
@@ -152,7 +152,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 
 // After a reset the context begins with its note, and without what was said
 // before.
-func TestAResetStartsAgain(t *testing.T) {
+func TestResetForgetsConversation(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
@@ -177,10 +177,10 @@ func TestAResetStartsAgain(t *testing.T) {
 
 // A turn that ran when the memory was reset answers from the old memory; that
 // answer is not recalled.
-func TestAResetDuringATurnKeepsNothingOfIt(t *testing.T) {
+func TestResetDuringTurnForgetsAnswer(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	up, goOn := h.lingerer()
+	up, goOn := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
 	wait := h.pollInBackground()
 	up()

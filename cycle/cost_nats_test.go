@@ -15,7 +15,7 @@ import (
 // a connection of its own: all that it asks is on the way before anything is answered.
 // Before that the connection takes what TCP takes, the server's greeting, and one round
 // trip for the login.
-func TestAnEmptyPollOverNATSIsOneFlight(t *testing.T) {
+func TestEmptyPollOverNATSIsOneFlight(t *testing.T) {
 	h := newAwakeFixture(t)
 	c := fleettest.Start(t, handle).Client(handle)
 	var conns []*flightConn

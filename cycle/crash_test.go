@@ -124,7 +124,7 @@ func some[T any](all map[string]T, first int) map[string]T {
 
 // A process that dies at any moment that matters on the disk, before or after
 // any effect, loses nothing and doubles nothing.
-func TestAPollThatDiesAtAnyStepIsMended(t *testing.T) {
+func TestPollSurvivesCrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
@@ -161,7 +161,7 @@ func exitCode(err error) int {
 
 // The process is killed around an effect itself: after the server has received
 // it, and before the process learns that.
-func TestAPollKilledWhileTheServerAnswersIsMended(t *testing.T) {
+func TestPollSurvivesKillDuringEffect(t *testing.T) {
 	t.Parallel()
 	for name, arm := range map[string]func(h *fixture, kill func()){
 		"the ack has arrived":        func(h *fixture, kill func()) { h.killAtDot("ack", kill, nil) },

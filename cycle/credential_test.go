@@ -67,7 +67,7 @@ func (h *fixture) wantPeerGot(want ...string) {
 // working, for reading and for sending; it is rotated, and stops working again.
 // The keymaster hears of each at once, the operator at the third poll through
 // a peer, both when it works again, and nobody twice.
-func TestAPasswordThatDiesAtNight(t *testing.T) {
+func TestExpiredPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.clock.advance(17 * time.Hour)
@@ -132,7 +132,7 @@ func TestReadFailureIsMailed(t *testing.T) {
 
 // A failure is counted once a cycle. A login that was denied is not tried again
 // in that cycle, neither in a further round nor for the next mail.
-func TestALoginIsRefusedOnceACycle(t *testing.T) {
+func TestRefusedLoginIsTriedOncePerCycle(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	const other = "second@example.com"
@@ -186,7 +186,7 @@ func TestNetworkErrorIsNotACredentialFailure(t *testing.T) {
 }
 
 // A secret that cannot be read is a failure of its credential.
-func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
+func TestUnreadableSecretIsCredentialFailure(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Secret = func(context.Context) (string, error) { return "", fmt.Errorf("the file is gone") }
 	h.poll()
@@ -195,7 +195,7 @@ func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
 
 // If the mesh rejects our token, the operator is mailed. The keymaster, which
 // could not be told, is not told when it is over.
-func TestADeadMeshTokenIsMailed(t *testing.T) {
+func TestRefusedMeshTokenIsMailed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.meshRefuses()
 	for range 4 {
@@ -219,7 +219,7 @@ func (h *fixture) meshRefuses() {
 
 // If both channels are dead, polls go on and each exits 3. The notice is sent
 // by the channel that works first.
-func TestBothChannelsDead(t *testing.T) {
+func TestMailAndMeshRefuseLogin(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.mail.SetPassword("changed")
 	h.meshRefuses()

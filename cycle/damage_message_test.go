@@ -18,7 +18,7 @@ import (
 
 // A mail whose file is damaged is fetched again from the mailbox, in the poll that
 // was to run it, and runs as it came.
-func TestADamagedMessageIsFetchedAgain(t *testing.T) {
+func TestDamagedMessageIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 1) {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 
 // A damaged mail that is not in the mailbox any more never runs. After three polls it
 // is given up, and told once.
-func TestADamagedMessageThatIsGone(t *testing.T) {
+func TestDamagedMessageIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(h *fixture, uid uint32){
 		"expunged":   func(h *fixture, uid uint32) { h.expunge(uid) },
@@ -95,7 +95,7 @@ func (h *fixture) expunge(uid uint32) {
 
 // A mailbox may be wrong for a while. What it sends under the number of a damaged
 // mail is taken only if it is that mail.
-func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
+func TestDamagedMessageIsNotReplacedByOther(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
@@ -113,7 +113,7 @@ func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 }
 
 // A server that is away for a while is not believed to have lost the mail.
-func TestADamagedMessageWaitsForItsServer(t *testing.T) {
+func TestDamagedMessageWaitsForServer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.collect()
@@ -129,7 +129,7 @@ func TestADamagedMessageWaitsForItsServer(t *testing.T) {
 
 // A message of the mesh or of the terminal cannot be had again. It is given up and
 // told; the agent that sent it gets its report.
-func TestADamagedMessageOfAnotherSource(t *testing.T) {
+func TestDamagedMeshAndCLIMessages(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 2) {
 		t.Run("mesh, "+name, func(t *testing.T) {
@@ -165,12 +165,12 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 
 // A suspended turn whose message is damaged goes on with it once it is fetched again. If the
 // message is lost, the turn fails.
-func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
+func TestDamagedMessageOfSuspendedTurn(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"fetched again": false, "lost": true} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
-			h.playScript(asking)
+			h.playScript(askingScript)
 			uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 			h.poll()
 			check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
@@ -194,10 +194,10 @@ func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
 }
 
 // A report that is damaged is not shown to the turn that waited for it.
-func TestADamagedReport(t *testing.T) {
+func TestDamagedReportIsNotShown(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
 	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.workFile("ids"), Text: "4c1f is live"})
@@ -213,7 +213,7 @@ func TestADamagedReport(t *testing.T) {
 }
 
 // What was submitted is handed back as it was submitted, or not at all.
-func TestADamagedSubmission(t *testing.T) {
+func TestDamagedSubmissionIsPartial(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 3) {
 		t.Run(name, func(t *testing.T) {
@@ -236,12 +236,12 @@ func TestADamagedSubmission(t *testing.T) {
 }
 
 // What is in quarantine is released as it came, or not at all.
-func TestADamagedItemInQuarantine(t *testing.T) {
+func TestDamagedQuarantineItemIsNotReleased(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()
-	asked, token := h.challenged()
-	item := h.quarantined()
+	asked, token := h.lastChallenge()
+	item := h.quarantinedItem()
 	check(t, flipLast(h.agent.Store.Path(item.Payload)))
 	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("released: %v", err)

@@ -100,7 +100,7 @@ func (h *fixture) reasonsOf(kind state.LineKind, what string) []string {
 
 // A mail of which no copy can have left is made again, in whatever way its file was
 // damaged, and leaves once, to whom it was meant for.
-func TestADamagedMailIsMadeAgain(t *testing.T) {
+func TestDamagedMailIsRenderedAgain(t *testing.T) {
 	t.Parallel()
 	prepares := map[state.EffectKind]func(h *fixture){
 		state.Reply:  func(h *fixture) { h.receive(letter{id: "<one@example.com>"}) },
@@ -135,7 +135,7 @@ func TestADamagedMailIsMadeAgain(t *testing.T) {
 }
 
 // The files that went with a reply go with it when it is made again.
-func TestADamagedReplyIsMadeAgainWithItsFiles(t *testing.T) {
+func TestDamagedReplyKeepsItsFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	again := h.smtpRefuses()
 	h.script("#!/bin/sh\necho pretty >\"$AGENTSTATELOOP_OUTPUT/chart.txt\"\necho see the chart\n")
@@ -152,7 +152,7 @@ func TestADamagedReplyIsMadeAgainWithItsFiles(t *testing.T) {
 
 // What a reply was made from may be damaged as well. Then it is not sent, and the
 // operator is told.
-func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
+func TestUnrenderableReplyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, also := range map[string]func(box string) error{
 		"the deliverable is altered": func(box string) error { return flipLast(filepath.Join(box, "deliverable.txt")) },
@@ -188,7 +188,7 @@ func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
 }
 
 // If a copy may have left, nothing but the same bytes may follow it.
-func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
+func TestDamagedMailOfUnknownFateIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 0) {
 		t.Run(name, func(t *testing.T) {
@@ -211,7 +211,7 @@ func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
 }
 
 // A message of the mesh has the same bytes whenever it is made.
-func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
+func TestDamagedMeshMessageIsRenderedAgain(t *testing.T) {
 	t.Parallel()
 	prepares := map[state.EffectKind]func(h *fixture){
 		state.Reply: func(h *fixture) {
@@ -254,7 +254,7 @@ func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 }
 
 // The challenge alone has its token. A damaged one is replaced by another challenge.
-func TestADamagedChallengeIsAskedAgain(t *testing.T) {
+func TestDamagedChallengeIsReplaced(t *testing.T) {
 	h := newAskingFixture(t)
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
@@ -264,7 +264,7 @@ func TestADamagedChallengeIsAskedAgain(t *testing.T) {
 	h.pollAfter(2 * time.Minute)
 	h.pollAfter(time.Minute)
 	h.wantUntouched()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	if n := len(h.sentOf("challenge")); n != 1 || len(h.state().Challenges) != 1 {
 		t.Fatalf("%d challenges, open: %+v", n, h.state().Challenges)
 	}
@@ -274,7 +274,7 @@ func TestADamagedChallengeIsAskedAgain(t *testing.T) {
 }
 
 // The sums survive the loss of state.json, also that of a file which was made again.
-func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
+func TestSumsAreRebuiltFromHistory(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false // it would be first
@@ -301,7 +301,7 @@ func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
 
 // A row of an older version has no sum. Its file is sent as it is, unless it names
 // another recipient.
-func TestAMailWithoutASum(t *testing.T) {
+func TestMailWithoutSum(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(path string) error
@@ -336,7 +336,7 @@ func TestAMailWithoutASum(t *testing.T) {
 }
 
 // A process that dies at any moment while it mends sends one version, once.
-func TestAPollThatDiesWhileItMends(t *testing.T) {
+func TestRepairSurvivesCrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
@@ -380,7 +380,7 @@ func TestAPollThatDiesWhileItMends(t *testing.T) {
 }
 
 // A sender that was killed at the dot leaves a mail of unknown fate.
-func TestADamagedMailWhoseSenderWasKilled(t *testing.T) {
+func TestDamagedMailOfKilledSender(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	cmd := h.poller(h.blueprintFile(), "poll")

@@ -58,7 +58,7 @@ func TestStoppedSuspendedTurnReturnsItsOutput(t *testing.T) {
 
 // A short answer is mail text; a long one is a file, next to its beginning in
 // the text.
-func TestALongAnswerGoesAsAFile(t *testing.T) {
+func TestLongAnswerIsAttached(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")

@@ -19,7 +19,7 @@ import (
 // A disk that cannot be written at any one step of a poll consumes nothing: no
 // \Seen, and no acknowledgement on the mesh that is not in the state. The next
 // poll takes everything (docs/design.md, "Save before effects").
-func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
+func TestFullDiskAtAnyStepConsumesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("polls some hundred times")
 	}

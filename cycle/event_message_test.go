@@ -47,7 +47,7 @@ func TestProgramMessage(t *testing.T) {
 		"<message #>\nthe build is red\n<\\/message>\nSource: mail\n</message #>\n", "mailed to your operator, not to the sender of this message",
 	)
 	wantNoWords(t, prompt, "secret plan")
-	answers := h.answers()
+	answers := h.replyTexts()
 	if len(answers) != 2 || !strings.Contains(answers[1], "seen: the build is red") {
 		t.Errorf("the answers are %q", answers)
 	}
@@ -65,8 +65,8 @@ func TestProgramMessage(t *testing.T) {
 	_, err := h.agent.TellEvent(t.Context(), cycle.EventMessage{From: "op", Text: "go on", Operator: true})
 	check(t, err)
 	h.pollAfter(time.Minute)
-	if got := h.workFile("argv"); got != "all" || len(h.answers()) != 3 || !strings.Contains(h.prompt(), "(your operator)") {
-		t.Errorf("tell --mail: rights %q, answers %q", got, h.answers())
+	if got := h.workFile("argv"); got != "all" || len(h.replyTexts()) != 3 || !strings.Contains(h.prompt(), "(your operator)") {
+		t.Errorf("tell --mail: rights %q, answers %q", got, h.replyTexts())
 	}
 }
 

@@ -165,10 +165,10 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 	}
 }
 
-// answering is the agent's program: it notes that it ran, keeps its prompt, and
+// answeringScript is the agent's program: it notes that it ran, keeps its prompt, and
 // answers with the message's text. The shell itself copies: a thousand turns start no
 // cat.
-const answering = `#!/bin/sh
+const answeringScript = `#!/bin/sh
 copy() {
 	while IFS= read -r line; do
 		printf '%s\n' "$line"
@@ -215,7 +215,7 @@ func newFixture(t testing.TB) *fixture {
 		Crontab: crontab, Binary: "/usr/local/bin/agentstateloop", ScheduleMode: cycle.ModeCrontab,
 		Now: morning,
 	}
-	h.script(answering)
+	h.script(answeringScript)
 	h.agent = h.blueprint.agent(h.clock.Now)
 	h.agent.Self = []string{"/bin/false"} // a detached poll has its own tests
 	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: peer}
@@ -568,13 +568,13 @@ func (h *fixture) onlyReply() sentMail {
 // wantReplies fails unless the replies have these texts.
 func (h *fixture) wantReplies(want ...string) {
 	h.t.Helper()
-	if got := h.answers(); !slices.Equal(got, want) {
+	if got := h.replyTexts(); !slices.Equal(got, want) {
 		h.t.Errorf("the replies are %q, want %q", got, want)
 	}
 }
 
-// answers returns the texts of the replies, in the order in which they left.
-func (h *fixture) answers() []string {
+// replyTexts returns the texts of the replies, in the order in which they left.
+func (h *fixture) replyTexts() []string {
 	var texts []string
 	for _, s := range h.sentOf("reply") {
 		texts = append(texts, s.text)

@@ -49,8 +49,8 @@ func (h *fixture) addMonitor() *monitor {
 	return m
 }
 
-// heard returns what was asked since the last call.
-func (m *monitor) heard() string {
+// requests returns what was asked since the last call.
+func (m *monitor) requests() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	heard := strings.Join(m.asked, " ")
@@ -58,7 +58,7 @@ func (m *monitor) heard() string {
 	return heard
 }
 
-func (m *monitor) answers(code int) {
+func (m *monitor) setAnswer(code int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answer = code
@@ -71,7 +71,7 @@ func TestHeartbeat(t *testing.T) {
 	m := h.addMonitor()
 	wants := func(what, want string) {
 		t.Helper()
-		if got := m.heard(); got != want {
+		if got := m.requests(); got != want {
 			t.Errorf("%s: asked %q, want %q", what, got, want)
 		}
 	}
@@ -162,7 +162,7 @@ func TestHeartbeatOfALongTurn(t *testing.T) {
 	wait := h.pollInBackground()
 	began()
 	until(t, "the request during the turn", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 1 })
-	if got := m.heard(); got != "/key" {
+	if got := m.requests(); got != "/key" {
 		t.Errorf("during the turn: %q", got)
 	}
 	finish()
@@ -170,28 +170,28 @@ func TestHeartbeatOfALongTurn(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	h.agent.Heartbeat.TurnPatience = 0
-	if got := m.heard(); got != "" {
+	if got := m.requests(); got != "" {
 		t.Errorf("at the end of the turn: %q", got)
 	}
 	for _, step := range []struct {
 		answer int
 		want   string
 	}{{503, "/key/fail"}, {200, "/key/fail"}, {200, "/key"}} {
-		m.answers(step.answer)
+		m.setAnswer(step.answer)
 		h.pollAfter(time.Minute)
-		if got := m.heard(); got != step.want {
+		if got := m.requests(); got != step.want {
 			t.Errorf("the next poll, answered %d: %q, want %q", step.answer, got, step.want)
 		}
 	}
 
 	// A request that fails is not repeated, and what it said about a turn is told later.
 	h.playScript("exit 1\n")
-	m.answers(500)
+	m.setAnswer(500)
 	h.tell("hello")
-	m.answers(200)
+	m.setAnswer(200)
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
-	if got := m.heard(); got != "/key/fail /key/fail /key" {
+	if got := m.requests(); got != "/key/fail /key/fail /key" {
 		t.Errorf("after an answer 500: %q", got)
 	}
 }
@@ -226,7 +226,7 @@ func heartbeatFails(t *testing.T, answer int, patience time.Duration) (heard str
 	m := new(monitor)
 	if answer >= 0 {
 		m = h.addMonitor()
-		m.answers(answer)
+		m.setAnswer(answer)
 		h.agent.Heartbeat.Patience = patience
 	}
 	h.receive(letter{id: "<q@example.com>"})
@@ -246,14 +246,14 @@ func heartbeatFails(t *testing.T, answer int, patience time.Duration) (heard str
 	if wanted == "" && len(lines) != 0 || wanted != "" && (len(lines) != 2 || !strings.Contains(lines[0], wanted)) {
 		t.Errorf("the log has %q", lines)
 	}
-	return m.heard()
+	return m.requests()
 }
 
 // The poll of a process that lives on returns before its request is answered.
 func TestHeartbeatInTheBackground(t *testing.T) {
 	h := newFixture(t)
 	m := h.addMonitor()
-	m.answers(0)
+	m.setAnswer(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel() // or the request would last for Patience
 	_, err := h.agent.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true, LivesOn: true})
@@ -273,9 +273,9 @@ func TestHeartbeatOfALingeringPoll(t *testing.T) {
 	h.agent.Heartbeat.Patience = time.Minute
 	h.playScript("exit 1\n")
 	h.poll() // the baseline
-	m.heard()
+	m.requests()
 	m.goOn = make(chan struct{})
-	m.answers(0)
+	m.setAnswer(0)
 	done := make(chan cycle.Report, 1)
 	go func() {
 		r, _ := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
@@ -286,13 +286,13 @@ func TestHeartbeatOfALingeringPoll(t *testing.T) {
 	until(t, "the second request", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 2 })
 	close(m.goOn)
 	<-done
-	if got := m.heard(); got != "/key /key/fail" {
+	if got := m.requests(); got != "/key /key/fail" {
 		t.Errorf("asked %q", got)
 	}
-	m.answers(200)
+	m.setAnswer(200)
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
-	if got := m.heard(); got != "/key/fail /key" {
+	if got := m.requests(); got != "/key/fail /key" {
 		t.Errorf("the next polls asked %q", got)
 	}
 }

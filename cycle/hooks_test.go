@@ -57,7 +57,7 @@ func (h *fixture) addHooks(answer func(path string, n int) int, hooks ...hook.Ho
 
 // A hook that hangs costs itself alone: the mail goes out while it hangs, another hook
 // is called, and the poll reports no failure.
-func TestAHookThatHangs(t *testing.T) {
+func TestHangingHookDelaysNothing(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.playScript("echo yes\n")
@@ -152,7 +152,7 @@ func TestHookRetries(t *testing.T) {
 }
 
 // What a hook refuses for good when it is called by hand was not sent.
-func TestRetryOfAHookThatRefuses(t *testing.T) {
+func TestRetryOfRefusedHookCall(t *testing.T) {
 	h := newFixture(t)
 	h.addHooks(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
 	h.halt()
@@ -165,7 +165,7 @@ func TestRetryOfAHookThatRefuses(t *testing.T) {
 }
 
 // A row whose file is damaged is made again, from the event that it holds.
-func TestHookDamagedFile(t *testing.T) {
+func TestDamagedHookCallIsRenderedAgain(t *testing.T) {
 	h := newFixture(t)
 	got := h.addHooks(func(string, int) int { return 200 }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
 	h.halt()

@@ -12,7 +12,7 @@ import (
 )
 
 // Every mail of ours carries a MAC of its thread, and ids from before none.
-func TestOurMailHasIDsWithAMAC(t *testing.T) {
+func TestMessageIDsHaveMAC(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	for i, subject := range []string{"@goulard3120 hello", "Fwd: @goulard3120 minutes", "=?utf-8?q?@goulard3120_Gr=C3=BC=C3=9Fe?="} {
@@ -44,7 +44,7 @@ func TestOurMailHasIDsWithAMAC(t *testing.T) {
 }
 
 // A key that is lost or damaged stops nothing.
-func TestAnAgentWithoutItsKeyGoesOn(t *testing.T) {
+func TestLostIDKeyIsReplaced(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"lost":       os.Remove,
 		"damaged":    func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },

@@ -75,7 +75,7 @@ us submit 'see the files' --file report.txt
 }
 
 // An orphan that submits while it is being ended has submitted.
-func TestAnOrphansLastSubmitCounts(t *testing.T) {
+func TestOrphanSubmits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	up, _ := h.pipe("up")
@@ -128,8 +128,8 @@ func TestStoppedRunnerReturnsMessage(t *testing.T) {
 	}
 }
 
-// asking is an agent that asks, and answers with the reply that it gets.
-const asking = `
+// askingScript is an agent that asks, and answers with the reply that it gets.
+const askingScript = `
 if [ ! -e asked ]; then
 	: >asked
 	us ask ` + peer + ` 'which commit?' 10m >>ids
@@ -143,10 +143,10 @@ echo "told: $(grep -A1 '^<report ' prompt | grep -v '<report ' | tr '\n' ' ')"
 
 // A question suspends the turn; its answer resumes it once, as the same turn,
 // with its box.
-func TestAQuestionAndItsAnswer(t *testing.T) {
+func TestPeerQuestionAndAnswer(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
 	asked := h.reports()
@@ -184,10 +184,10 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 }
 
 // If nobody answers, a timeout stands in for the report at the deadline.
-func TestAQuestionThatNobodyAnswers(t *testing.T) {
+func TestPeerQuestionTimesOut(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.pollAfter(9 * time.Minute)
@@ -199,11 +199,11 @@ func TestAQuestionThatNobodyAnswers(t *testing.T) {
 
 // The operator does not wait for other agents: an operator's message ends the
 // waiting, the turn is finished, and the message is next.
-func TestTheOperatorEndsTheWaiting(t *testing.T) {
+func TestOperatorMessageEndsWaiting(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	h.receive(letter{id: "<two@example.com>", body: "two"})

@@ -15,9 +15,9 @@ import (
 	"agentstateloop/state"
 )
 
-// leavesLarge is an agent that leaves a file of two megabytes, which is its name
+// largeFileScript is an agent that leaves a file of two megabytes, which is its name
 // over and over, in a folder of its output box, and a small one.
-const leavesLarge = `
+const largeFileScript = `
 mkdir "$AGENTSTATELOOP_OUTPUT/made"
 yes 'large file' | head -c 2000000 >"$AGENTSTATELOOP_OUTPUT/made/large.csv"
 echo small >"$AGENTSTATELOOP_OUTPUT/small.txt"
@@ -45,7 +45,7 @@ func (h *fixture) wantWhole() {
 func newLargeAnswerFixture(t *testing.T) (h *fixture, row state.Effect, again func()) {
 	t.Helper()
 	h = newAwakeFixture(t)
-	h.playScript(leavesLarge)
+	h.playScript(largeFileScript)
 	again = h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -66,7 +66,7 @@ func exists(path string) bool {
 
 // While an answer waits, its large file is the row's; the agent's folder has it again when
 // the row has ended, in whatever way.
-func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
+func TestLargeFileIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *fixture, again func()){
 		"sent":    func(h *fixture, again func()) { again(); h.pollAfter(2 * time.Minute); h.wantWhole() },
@@ -106,7 +106,7 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 
 // A large file that is damaged while the answer waits is never sent as something else. The
 // operator hears that the answer cannot be delivered.
-func TestADamagedLargeFileIsNotSent(t *testing.T) {
+func TestDamagedLargeFileIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(string) error{"one bit": flipLast, "cut short": damages["cut short"], "removed": os.Remove} {
 		t.Run(name, func(t *testing.T) {
@@ -131,10 +131,10 @@ func TestADamagedLargeFileIsNotSent(t *testing.T) {
 }
 
 // An agent that lingers after its answer has its large file until it has ended.
-func TestAnAgentThatLingersKeepsItsLargeFile(t *testing.T) {
+func TestLingeringAgentKeepsLargeFile(t *testing.T) {
 	t.Parallel()
 	h := newRestingFixture(t)
-	h.script(strings.Replace(resting, `touch "$AGENTSTATELOOP_OUTPUT/early"`, strings.Replace(leavesLarge, "echo the answer\n", "", 1), 1))
+	h.script(strings.Replace(restingScript, `touch "$AGENTSTATELOOP_OUTPUT/early"`, strings.Replace(largeFileScript, "echo the answer\n", "", 1), 1))
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()

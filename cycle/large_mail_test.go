@@ -80,7 +80,7 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 
 // A poll that ends in the middle of a large mail loses nothing, and counts no
 // failure. The next poll fetches it.
-func TestALargeMailIsBrokenOff(t *testing.T) {
+func TestLargeMailIsInterrupted(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	slow, line := h.slowLine()
@@ -104,7 +104,7 @@ func TestALargeMailIsBrokenOff(t *testing.T) {
 
 // A large mail that the server does not hand out is a failure like that of any
 // mail: it is tried again with pauses, told, and holds up nothing, silence included.
-func TestALargeMailThatFails(t *testing.T) {
+func TestLargeMailIsRetried(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Large = largeSize
@@ -137,7 +137,7 @@ func TestALargeMailThatFails(t *testing.T) {
 
 // A poll that must not take long leaves large mail to a detached one, unless
 // another process is at it.
-func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
+func TestLargeMailIsLeftToDetachedPoll(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	slow, line := h.slowLine()

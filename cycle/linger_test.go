@@ -120,7 +120,7 @@ func (h *fixture) countedWire() *countedListener {
 }
 
 // The line lingers while the agent is engaged, and not in IDLE.
-func TestTheLineLingers(t *testing.T) {
+func TestCrontabLineLingers(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.agent.Schedule.Linger = 50 * time.Second

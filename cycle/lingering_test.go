@@ -13,9 +13,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// resting is an agent that answers, and whose process lives until there is a file
+// restingScript is an agent that answers, and whose process lives until there is a file
 // "go". It leaves a file with its answer and one after it.
-const resting = `#!/bin/sh
+const restingScript = `#!/bin/sh
 cat >prompt; echo ran >>ran
 touch "$AGENTSTATELOOP_OUTPUT/early"
 echo '{"type":"system","subtype":"init","session_id":"s-1","model":"claude-opus-4-1"}'
@@ -29,7 +29,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Too late."
 func newRestingFixture(t *testing.T) *fixture {
 	h := newAwakeFixture(t)
 	h.agent.Turn.Runner, h.agent.Turn.Settle, h.agent.Turn.Linger = turn.Claude, time.Millisecond, time.Minute
-	h.script(resting)
+	h.script(restingScript)
 	return h
 }
 
@@ -63,7 +63,7 @@ func (h *fixture) pollBeside() cycle.Report {
 
 // An answer leaves when the agent is done. Its process may live on; the next turn
 // waits for its end. What it does meanwhile costs money, and changes nothing else.
-func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
+func TestAnswerIsSentBeforeAgentExits(t *testing.T) {
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	polled := h.pollUntilAnswer()
@@ -115,7 +115,7 @@ var errDies = errors.New("the runner dies")
 
 // A runner that dies while its agent lingers leaves the agent to the watchdog, and
 // the next turn to the next poll. The answer is not repeated.
-func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
+func TestLingeringAgentOutlivesRunner(t *testing.T) {
 	h := newRestingFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		r, err := h.agent.Turn.Answer(context.WithoutCancel(ctx), at, nil) // nobody cancels what a killed runner began
@@ -151,7 +151,7 @@ func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
 }
 
 // HALT and stop end an agent that lingers.
-func TestHaltEndsAnAgentThatLingers(t *testing.T) {
+func TestHaltEndsLingeringAgent(t *testing.T) {
 	t.Parallel()
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})

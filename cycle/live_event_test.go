@@ -31,7 +31,7 @@ func sorted(events []view.LiveEvent) string {
 
 // A follower hears of a step while the agent works, and of each event once, also when
 // it comes back with the id of any of them.
-func TestEventsAreFollowed(t *testing.T) {
+func TestFollowEvents(t *testing.T) {
 	h := newRestingFixture(t)
 	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
 	follower, err := h.agent.View().EventsFromNow()
@@ -80,7 +80,7 @@ func TestEventsAreFollowed(t *testing.T) {
 
 // A follower that begins while an agent works, from anywhere, hears of its steps from
 // there on.
-func TestEventsOfAnAgentAtWork(t *testing.T) {
+func TestFollowEventsOfRunningAgent(t *testing.T) {
 	h := newRestingFixture(t)
 	onTime := func() { h.clock.advance(time.Since(h.clock.Now())) } // as the steps are
 	onTime()
@@ -129,7 +129,7 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 
 // A follower goes on where the state begins again: it was removed, or an older copy of it
 // was put back.
-func TestEventsOfAnotherLife(t *testing.T) {
+func TestFollowEventsOfNewState(t *testing.T) {
 	h := newAwakeFixture(t)
 	toggle := func() {
 		h.halt()

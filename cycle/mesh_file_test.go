@@ -49,7 +49,7 @@ const peersFile = "rows\x00and\ncolumns\n"
 
 // A peer's file is in the context box under its own name, and what the turn leaves in its
 // output box goes back with the report.
-func TestFilesGoThereAndBack(t *testing.T) {
+func TestMeshFilesBothWays(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`
 cp "$AGENTSTATELOOP_CONTEXT/attachments/table.csv" "$AGENTSTATELOOP_OUTPUT/sorted table.csv"
@@ -81,7 +81,7 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 }
 
 // A question takes a file along, and the turn that asked reads what came with the report.
-func TestAQuestionTakesAFileAlong(t *testing.T) {
+func TestPeerQuestionWithFile(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript(`
@@ -113,7 +113,7 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 
 // A message waits on the mesh while its file cannot be had, and holds up no other. When it
 // is taken without the file, it says so.
-func TestAWithheldFile(t *testing.T) {
+func TestMessageWaitsForFile(t *testing.T) {
 	t.Parallel()
 	t.Run("later", func(t *testing.T) {
 		h := newAwakeFixture(t)
@@ -158,7 +158,7 @@ func TestAWithheldFile(t *testing.T) {
 
 // A mesh that carries no files: a question is undeliverable, and says why; a report goes
 // without the file, and says so.
-func TestAMeshThatCarriesNoFiles(t *testing.T) {
+func TestMeshWithoutFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.blobsAnswer("", http.StatusNotFound)
 	h.playScript(`
@@ -189,7 +189,7 @@ echo done
 }
 
 // What lies on the disk may be damaged, before it leaves and after it came.
-func TestDamagedFiles(t *testing.T) {
+func TestDamagedMeshFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("before it leaves", func(t *testing.T) {
 		h := newAwakeFixture(t)
@@ -230,7 +230,7 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 // What is too much is refused where it is said, and nothing is left behind.
-func TestFilesHaveLimits(t *testing.T) {
+func TestMeshFileLimits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript(`
@@ -249,7 +249,7 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 
 // A message whose files were not asked for, because those of others took the time of each
 // poll, waits for them all the same.
-func TestAFileThatNoPollHadTimeFor(t *testing.T) {
+func TestMessageWaitsForFileOverPolls(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
@@ -275,7 +275,7 @@ func TestAFileThatNoPollHadTimeFor(t *testing.T) {
 }
 
 // No path of ours leaves with a report that goes without one of its files.
-func TestAReportNamesNoPathOfOurs(t *testing.T) {
+func TestReportNamesNoLocalPath(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.blobsAnswer("PUT", http.StatusInsufficientStorage)
 	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
@@ -294,7 +294,7 @@ func TestAReportNamesNoPathOfOurs(t *testing.T) {
 }
 
 // A disk that fails while a file of the output box is kept is told without its place.
-func TestAFileThatCannotBeKeptForAReport(t *testing.T) {
+func TestUnsavedFileIsReported(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
 	h.agent.Store.Hook = func(step, path string) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-func TestAMailGetsOneTurnAndOneThreadedReply(t *testing.T) {
+func TestMailGetsOneThreadedReply(t *testing.T) {
 	h := newAwakeFixture(t)
 	uid := h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?"})
 
@@ -68,7 +68,7 @@ func TestMailForOthersStaysUnread(t *testing.T) {
 	h.wantSent("")
 }
 
-func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
+func TestReadMailIsTaken(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"}, imap.FlagSeen)
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 {
@@ -76,7 +76,7 @@ func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
 	}
 }
 
-func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
+func TestFirstPollTakesUnreadMailOnly(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.receive(letter{id: "<old@example.com>", body: "old"}, imap.FlagSeen)
@@ -86,7 +86,7 @@ func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
 }
 
 // The set of the baseline is taken whatever its flags become.
-func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
+func TestFirstPollMailIsTakenAfterReading(t *testing.T) {
 	h := newFixture(t)
 	uid := h.receive(letter{id: "<new@example.com>"})
 	h.refuseBodies()
@@ -98,7 +98,7 @@ func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
 	}
 }
 
-func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
+func TestRenumberedMailboxLosesNothing(t *testing.T) {
 	h := newAwakeFixture(t)
 	one := letter{id: "<one@example.com>", body: "one"}
 	h.receive(one)
@@ -112,7 +112,7 @@ func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
 	h.wantReplies("I read: one", "I read: two")
 }
 
-func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {
+func TestMailWithoutMessageIDIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "no id"})
@@ -150,7 +150,7 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 
 // A mail that the server cannot deliver is never given up. It is told once after the
 // third failure, once after a day and once when it comes in, and holds up nothing.
-func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
+func TestUnfetchableMailIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
@@ -196,7 +196,7 @@ func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 }
 
 // A mail that cannot be fetched can be dropped, and is then neither fetched nor told.
-func TestDroppedWhileItCannotBeFetched(t *testing.T) {
+func TestUnfetchableMailCanBeDropped(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	asked := h.refuseBodies()
@@ -232,7 +232,7 @@ func TestRepliesSwitchedOff(t *testing.T) {
 
 // A mark for which no poll has waited stays owed until the next poll has seen the server
 // do it. So a mark that was lost is made again, and the mail is not taken again.
-func TestALostMarkIsMadeAgain(t *testing.T) {
+func TestLostSeenMarkIsRepeated(t *testing.T) {
 	h := newAwakeFixture(t)
 	uid := h.receive(letter{subject: "@goulard3120 one"})
 	if r := h.poll(); r.Arrived != 1 {

@@ -17,7 +17,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
+func TestPeerMessageGetsReport(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(mesh.Message{ID: "q1", Text: "which commit is live?"})
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 || r.After != state.PREP || r.Sent != 1 || r.Posted != 1 { // the ack, the report
@@ -37,7 +37,7 @@ func TestAPeersMessageWakesAndIsReportedOn(t *testing.T) {
 
 // An answer that is too long for the mesh is truncated with a mark, whatever
 // size its bytes have in JSON.
-func TestALongReportArrivesCut(t *testing.T) {
+func TestLongReportIsTruncated(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{"plain": "x", "quotes": `"\`, "lines": "a\n", "letters of four bytes": "𝄞", "markup": "<&>"} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestALongReportArrivesCut(t *testing.T) {
 
 // A service that answers 200 to everything is not a mesh that took the message.
 // The row waits, and is sent as it was when the mesh is back.
-func TestAServiceThatSwallowsMessages(t *testing.T) {
+func TestMeshWithoutReceipt(t *testing.T) {
 	h := newAwakeFixture(t)
 	swallow := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost && r.URL.Path == "/message" {
@@ -78,7 +78,7 @@ func TestAServiceThatSwallowsMessages(t *testing.T) {
 	}
 }
 
-func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
+func TestMeshNudgeWakesOnce(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, h.peer.Nudge(t.Context(), handle, peer, "look"))
 	if r := h.poll(); r.Nudges != 1 || r.Turns != 0 || r.After != state.PREP {
@@ -93,7 +93,7 @@ func TestANudgeOverTheMeshWakesOnce(t *testing.T) {
 
 // A mesh that fails costs nothing but its own messages (docs/design.md,
 // "Promises" 6).
-func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
+func TestMailWorksWithoutMesh(t *testing.T) {
 	t.Parallel()
 	answer := func(code int, kind, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -129,7 +129,7 @@ func TestMailWorksWhateverTheMeshDoes(t *testing.T) {
 }
 
 // A message that cannot be acknowledged comes again, and is still one message.
-func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
+func TestUnacknowledgedMessageRunsOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.meshAnswers(http.MethodDelete, http.StatusInternalServerError)
@@ -148,7 +148,7 @@ func TestAMessageThatCannotBeAcknowledgedRunsOnce(t *testing.T) {
 
 // The mesh's HALT holds turns and answers, and messages are still collected;
 // its GO releases them.
-func TestAMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
+func TestMeshHaltHoldsTurnsAndOutbox(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, h.peer.Halt(t.Context()))
 	h.receive(letter{id: "<one@example.com>", body: "work"})
@@ -179,7 +179,7 @@ func meshMessage(id string) mesh.Message { return mesh.Message{ID: id, Text: "he
 
 // However many messages of peers wait, the operator's mail comes in, controls
 // included. The excess stays on the mesh.
-func TestPeersDoNotKeepTheOperatorOut(t *testing.T) {
+func TestPeerBacklogDoesNotBlockOperator(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Turns = false
@@ -247,7 +247,7 @@ func TestMeshGate(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.agent.Mesh.Open = c.open
 			h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "read"}}
-			h.script(answering + "echo \"$*\" >argv\n")
+			h.script(answeringScript + "echo \"$*\" >argv\n")
 			c.m.ID, c.m.To, c.m.SentAt = "m1", handle, h.clock.Now()
 			if c.m.Text == "" {
 				c.m.Text = "do this"
@@ -382,7 +382,7 @@ func TestMeshNudgeGate(t *testing.T) {
 
 // Whatever numbers and sizes a mesh sends, mail is answered, the state stays small
 // and can be written (docs/design.md, "Promises" 6).
-func TestNumbersOfAForeignMesh(t *testing.T) {
+func TestHostileMeshItems(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)
 	item := func(fields map[string]any) map[string]any {
@@ -490,10 +490,10 @@ func TestRefusedAcknowledgementDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestAScriptOnTheMesh checks that a sender that is not an agent is a program: its message has
+// TestScriptOnMesh checks that a sender that is not an agent is a program: its message has
 // a turn with the rights of one, which is mailed, and its nudge wakes. An agent that believes
 // tokens alone keeps both out.
-func TestAScriptOnTheMesh(t *testing.T) {
+func TestScriptOnMesh(t *testing.T) {
 	t.Parallel()
 	for _, open := range []bool{true, false} {
 		h := newAwakeFixture(t)

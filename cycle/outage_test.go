@@ -36,7 +36,7 @@ func newActiveFixture(t *testing.T) *fixture {
 
 // A mail server that is down, silent, or denies the login costs the cycle its
 // mail, and nothing else (docs/design.md, "Promises" 6).
-func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
+func TestMeshAndNudgesWorkWithoutIMAP(t *testing.T) {
 	t.Parallel()
 	for name, break_ := range map[string]func(*testing.T, *fixture){
 		"down":                    func(t *testing.T, h *fixture) { h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t) },
@@ -94,7 +94,7 @@ func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
 
 // An operator's message that lay on the server when the silence seemed to end
 // continues the conversation.
-func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
+func TestMailDuringOutageKeepsPhase(t *testing.T) {
 	t.Parallel()
 	h := newActiveFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
@@ -110,7 +110,7 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 
 // A server that is slow, but not dead, costs a cycle what it does in twenty
 // seconds. Nothing is begun after that, and the next cycles do the rest.
-func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
+func TestSlowSMTPServerIsLeft(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
@@ -128,7 +128,7 @@ func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
 	h.wantSent("reply reply")
 }
 
-func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
+func TestSlowMeshIsLeft(t *testing.T) {
 	h := newAwakeFixture(t)
 	const items = 4
 	for i := range items {

@@ -42,7 +42,7 @@ func (h *fixture) hangUpAfterDot(kind string) (accepted func() []string) {
 // A reply whose fate is unknown is sent again, the same bytes under the same
 // Message-ID, five times at most. Then it is reported via the mesh
 // (docs/design.md, "Save before effects").
-func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
+func TestReplyOfUnknownFateIsRepeated(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("reply")
@@ -81,7 +81,7 @@ func (h *fixture) wantReportedViaMesh(word string) {
 }
 
 // If the connection breaks and the server works again, one more copy is sent.
-func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
+func TestReplyOfUnknownFateArrives(t *testing.T) {
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("reply")
 	h.receive(letter{id: "<one@example.com>"})
@@ -98,7 +98,7 @@ func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
 }
 
 // An ack is not repeated: a second one is worth nothing.
-func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
+func TestAckOfUnknownFateIsNotRepeated(t *testing.T) {
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("ack")
 	check(t, h.agent.Ring("test", ""))
@@ -112,7 +112,7 @@ func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
 
 // 4xx: the mail is sent later, and the others pass. The second operator's mail
 // is answered while the first one's waits.
-func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
+func TestTemporaryRefusalBacksOff(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
@@ -145,7 +145,7 @@ func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
 
 // The order holds for each recipient: what is behind a row that backs off
 // waits.
-func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
+func TestMailsOfRecipientKeepOrder(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.refuses(450, "later")
@@ -164,7 +164,7 @@ func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 }
 
 // 5xx: the mail is never sent, and is reported by the other channel.
-func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
+func TestPermanentRefusalIsRelayed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.refuses(550, "5.1.1 no such user")
@@ -180,7 +180,7 @@ func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 }
 
 // An SMTP server that is down or silent costs a timeout, and nothing is lost.
-func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
+func TestSMTPOutageLosesNoMail(t *testing.T) {
 	t.Parallel()
 	refusing := func(t *testing.T) string { return mailtest.StartNobody(t) }
 	for name, broken := range map[string]func(*testing.T) string{"down": refusing, "silent": silentServer} {
@@ -203,7 +203,7 @@ func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 
 // A mesh that is down delays a report. A mesh that rejects the report ends it,
 // and the operator is told.
-func TestReportsAndAMeshThatFails(t *testing.T) {
+func TestReportWhileMeshFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		code    int
@@ -228,7 +228,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 }
 
 // A report whose answer was lost is sent again under its id, and arrives once.
-func TestAReportOfUnknownFateIsOne(t *testing.T) {
+func TestReportOfUnknownFateArrivesOnce(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
 	var posts int
@@ -253,7 +253,7 @@ func TestAReportOfUnknownFateIsOne(t *testing.T) {
 }
 
 // The bytes of a mail that is sent, expired or given up are not kept.
-func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
+func TestOutboxFolderIsEmptied(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})

@@ -51,7 +51,7 @@ func TestPollReasonDueRow(t *testing.T) {
 }
 
 // A phase does not end while a turn is suspended, for hours perhaps: nothing is due then.
-func TestNoPollReasonWhileATurnWaits(t *testing.T) {
+func TestPollReasonWhileTurnWaits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
@@ -82,7 +82,7 @@ func TestPollReasonDeadRunner(t *testing.T) {
 
 // While an agent lingers after its answer no turn can begin. A message that waits does not
 // make a listener log in each second: the runner takes it, or the watchdog does.
-func TestNoPollReasonWhileAnAgentLingers(t *testing.T) {
+func TestPollReasonWhileAgentLingers(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.queue("one")

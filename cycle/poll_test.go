@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
+func TestPollWithTakenLocks(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	lock, err := h.agent.Store.TryLock(store.CycleLock)
@@ -39,7 +39,7 @@ func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
 
 // A process that rings while a cycle runs, and finds it busy, is seen by that
 // cycle before it ends (docs/design.md, "Promises" 7).
-func TestANudgeDuringACycleIsSeenByIt(t *testing.T) {
+func TestNudgeDuringCycleIsSeen(t *testing.T) {
 	h := newAwakeFixture(t)
 	var once sync.Once
 	h.agent.Store.Hook = func(step, path string) error {
@@ -79,7 +79,7 @@ func (h *fixture) wantNoNudges() {
 
 // Sending a turn's reply takes cycle.lock too. A process that finds it taken
 // then relies on the sender.
-func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
+func TestNudgeDuringSendIsSeen(t *testing.T) {
 	h := newAwakeFixture(t)
 	detached := h.detached()
 	var once sync.Once
@@ -127,7 +127,7 @@ func (h *fixture) detached() (wait func() []string) {
 
 // After three rounds the rest is left to a detached poll, so that no process is
 // kept for ever by others that ring.
-func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
+func TestRoundsAreLimited(t *testing.T) {
 	h := newAwakeFixture(t)
 	detached := h.detached()
 	h.agent.Store.Hook = func(step, path string) error {
@@ -234,7 +234,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 }
 
 // A nudge that comes while nobody polls waits for the next poll.
-func TestFilesOfScriptsAreNudges(t *testing.T) {
+func TestNudgeFilesOfScripts(t *testing.T) {
 	h := newAwakeFixture(t)
 	dir := h.agent.Store.Path(store.NudgesDir)
 	check(t, os.MkdirAll(dir, 0o700))

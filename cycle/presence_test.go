@@ -108,7 +108,7 @@ func TestPublishingCostsNothing(t *testing.T) {
 
 // The registry shows that an agent sleeps once its inbox is empty after a turn,
 // and that it is awake when something has come.
-func TestTheRegistryShowsWhoSleeps(t *testing.T) {
+func TestRegistryShowsSleep(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})

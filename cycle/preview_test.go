@@ -11,9 +11,9 @@ import (
 )
 
 // A dry run reads, and changes nothing anywhere.
-func TestADryRunChangesNothing(t *testing.T) {
+func TestDryRunChangesNothing(t *testing.T) {
 	h := newAwakeFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 first"})
 	h.receive(letter{id: "<two@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	h.post(meshMessage("q1"))
@@ -38,7 +38,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 }
 
 // A dry run of an agent that has never polled makes no folder either.
-func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
+func TestDryRunOfNewAgentLeavesNoTrace(t *testing.T) {
 	h := newFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	before := h.snapshot()

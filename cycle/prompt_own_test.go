@@ -14,7 +14,7 @@ import (
 
 // A prompt of the clock may have a session, arguments and a folder of its own. The conversation
 // goes on with its own session afterwards.
-func TestAPromptWithASessionOfItsOwn(t *testing.T) {
+func TestClockPromptWithOwnSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
 case "$*" in *--resume*) ;; *--model*) init p1; answer report; exit;; esac

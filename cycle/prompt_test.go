@@ -62,7 +62,7 @@ func wantNoWords(t *testing.T, text string, want ...string) {
 
 // A layer of the user's replaces the built-in one. What a sender writes is
 // never a template, and stays fenced.
-func TestAPromptLayerOfTheUser(t *testing.T) {
+func TestUserPromptLayer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
 		"identity.tmpl": "You are {{.Callsign}}, and terse.\n",
@@ -78,7 +78,7 @@ func TestAPromptLayerOfTheUser(t *testing.T) {
 
 // A broken template does no harm: the built-in one is used, and the log and
 // `prompt` say why.
-func TestABrokenPromptLayer(t *testing.T) {
+func TestBrokenPromptLayer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
 		"identity.tmpl": "You are {{.Callsign",
@@ -116,7 +116,7 @@ func TestABrokenPromptLayer(t *testing.T) {
 // The api runner has its prompt in two parts, and the first holds no sender's
 // text. The others get both on standard input; a session that continues gets
 // only what is new.
-func TestThePromptHasTwoParts(t *testing.T) {
+func TestPromptHasTwoParts(t *testing.T) {
 	h := newAwakeFixture(t)
 	stdin, system := h.recordPrompts()
 	h.agent.Turn.Runner = "api"

@@ -24,7 +24,7 @@ func newPullFixture(t *testing.T) *fixture {
 }
 
 // An agent that pulls takes a message, and hands back its answer.
-func TestAPulledMessageIsAnswered(t *testing.T) {
+func TestPulledMessageIsAnswered(t *testing.T) {
 	h := newPullFixture(t)
 	if _, err := h.agent.Next(t.Context()); !errors.Is(err, cycle.ErrNothing) {
 		t.Errorf("with nothing there: %v", err)
@@ -79,7 +79,7 @@ func TestEmptyPullReason(t *testing.T) {
 
 // The agent has turn.timeout to answer, and not less. Then the message is
 // handed out again, with a note, and the late agent can do nothing.
-func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
+func TestPulledMessageTimesOut(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -108,7 +108,7 @@ func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
 }
 
 // After three timeouts the message is given up, and the sender is told.
-func TestAPulledMessageThatIsNeverDone(t *testing.T) {
+func TestPulledMessageIsGivenUp(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -122,7 +122,7 @@ func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 }
 
 // `stop` ends a pulled turn at once: nothing else can.
-func TestAPulledTurnIsStopped(t *testing.T) {
+func TestPulledTurnIsStopped(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -137,7 +137,7 @@ func TestAPulledTurnIsStopped(t *testing.T) {
 
 // A message whose text is lost on the disk lets the next one pass, and is handed out
 // once it was had again.
-func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
+func TestPulledMessageWithLostText(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
@@ -167,7 +167,7 @@ func TestRetryAndDrop(t *testing.T) {
 	h.poll()
 	h.wantTasks(state.Failed)
 	key := h.lines(state.LineTask)[0].Key
-	h.script(answering)
+	h.script(answeringScript)
 	_, err := h.agent.Retry(t.Context(), key)
 	check(t, err)
 	h.poll()

@@ -17,14 +17,14 @@ func (h *fixture) asStranger() {
 
 // What a stranger sends lies in quarantine with its files. Released, it has its turn with
 // them.
-func TestAReleasedMessageHasItsFiles(t *testing.T) {
+func TestReleasedMessageKeepsFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
 	h.asStranger()
 	h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 	h.poll()
 	h.wantTasks()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	files := h.agent.FilesOfQuarantined(item).Files
 	if len(files) != 1 || files[0].Name != "a.txt" || files[0].Missing != "" || item.Size < 5 {
 		t.Fatalf("%+v: %+v", item, files)
@@ -46,7 +46,7 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 
 // Without a file that was damaged, or for which there was no room, the message is released
 // all the same, and says so.
-func TestAReleasedMessageWithoutItsFile(t *testing.T) {
+func TestReleasedMessageWithoutFile(t *testing.T) {
 	t.Parallel()
 	t.Run("damaged", func(t *testing.T) {
 		h := newAwakeFixture(t)
@@ -54,7 +54,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		h.asStranger()
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.poll()
-		item := h.quarantined()
+		item := h.quarantinedItem()
 		check(t, os.WriteFile(*h.agent.FilesOfQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
 		if _, damaged, err := h.agent.CheckFiles(); len(damaged) != 1 || err != nil {
 			t.Errorf("doctor: %v %v", damaged, err)

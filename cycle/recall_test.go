@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// newTalkedFixture returns a fixture whose agent has had these conversations, one a day,
+// newRecallFixture returns a fixture whose agent has had these conversations, one a day,
 // all answered by "ok".
-func newTalkedFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
+func newRecallFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
 	t.Helper()
 	h = newAwakeFixture(t)
 	stdin, _ = h.recordPrompts()
@@ -43,7 +43,7 @@ func smallTalk(n int) []string {
 func TestRecallIsRelevant(t *testing.T) {
 	t.Parallel()
 	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, smallTalk(20)...)
-	h, stdin := newTalkedFixture(t, said...)
+	h, stdin := newRecallFixture(t, said...)
 	h.agent.Recall = 3 << 10 // an exchange here takes 390 bytes
 	h.say("where is ZANZIBAR's key?", time.Hour)
 	wantWords(t, *stdin, "vault 7", " left out)", "day 19", "day 18", "day 17")
@@ -65,7 +65,7 @@ func TestRecallIsRelevant(t *testing.T) {
 // However little room there is, the prompt holds the newest exchange,
 // truncated.
 func TestRecallWithLittleRoom(t *testing.T) {
-	h, stdin := newTalkedFixture(t, "an old one", strings.Repeat("long ", 2000))
+	h, stdin := newRecallFixture(t, "an old one", strings.Repeat("long ", 2000))
 	h.agent.Recall = 1 << 10
 	h.say("and?", time.Hour)
 	wantWords(t, *stdin, "<history #>", "long long", "ok")
@@ -76,7 +76,7 @@ func TestRecallWithLittleRoom(t *testing.T) {
 
 // For each message of a backlog the prompt holds what was said before it, once.
 func TestPromptCountsBacklog(t *testing.T) {
-	h, stdin := newTalkedFixture(t, "the first of all")
+	h, stdin := newRecallFixture(t, "the first of all")
 	for _, text := range []string{"one", "two", "three", "four"} {
 		h.queue("message " + text)
 		h.clock.advance(time.Minute)

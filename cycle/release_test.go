@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// quarantined returns the one item in quarantine.
-func (h *fixture) quarantined() quarantine.Item {
+// quarantinedItem returns the one item in quarantine.
+func (h *fixture) quarantinedItem() quarantine.Item {
 	h.t.Helper()
 	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
@@ -49,7 +49,7 @@ func (h *fixture) release(key string) (already bool) {
 
 // A released mail runs like any mail of the operator, even if it is a copy, by
 // its Message-ID, of an accepted one, and long behind the cursor.
-func TestAReleasedMailRunsOnce(t *testing.T) {
+func TestReleasedMailRunsOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
@@ -58,7 +58,7 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 	h.poll()
 	h.receive(letter{id: "<three@example.com>", body: "later"})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	h.wantCounted(1)
 
 	if h.release(item.Key) {
@@ -99,11 +99,11 @@ func (h *fixture) crashInRelease(key string) {
 
 // A crash between the commit of a release and the removal of the folder leaves
 // an item that no longer counts as quarantined. A second release runs nothing.
-func TestACrashWithinARelease(t *testing.T) {
+func TestReleaseSurvivesCrash(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	h.crashInRelease(item.Key)
 	h.wantCounted(0)
 	if !h.release(item.Key) {
@@ -116,11 +116,11 @@ func TestACrashWithinARelease(t *testing.T) {
 }
 
 // What a crash left behind is removed with the next rejected item.
-func TestLeftoversOfReleasesAreCleared(t *testing.T) {
+func TestReleaseLeftoversAreCleared(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	h.crashInRelease(h.quarantined().Key)
+	h.crashInRelease(h.quarantinedItem().Key)
 	h.receive(letter{fields: "List-Id: <y.example.com>\r\n"})
 	h.poll()
 	h.wantCounted(1)
@@ -130,11 +130,11 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 }
 
 // Answers go to the operator, whatever other address is in From.
-func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
+func TestReleasedMailIsAnsweredToOperatorOnly(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{from: "evil@example.net>, <" + operator})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	if item.From != "evil@example.net" {
 		t.Fatalf("item: %+v", item)
 	}
@@ -149,14 +149,14 @@ func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
 }
 
 // A STOP that was rejected stops nothing until it is released.
-func TestAReleasedControl(t *testing.T) {
+func TestReleasedControlIsObeyed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "HALT", fields: "Precedence: bulk\r\n"})
 	h.poll()
 	if h.state().Halted() {
 		t.Fatal("it is halted")
 	}
-	h.release(h.quarantined().Key)
+	h.release(h.quarantinedItem().Key)
 	if !h.state().Halted() {
 		t.Error("it is not halted")
 	}
@@ -167,12 +167,12 @@ func TestAReleasedControl(t *testing.T) {
 }
 
 // Of a mail that is too big only the header is kept.
-func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
+func TestTooLargeMailIsNotReleased(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.MaxSize = 1000
 	h.receive(letter{body: strings.Repeat("x", 2000)})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	if item.Gate != trust.GateSize {
 		t.Fatalf("item: %+v", item)
 	}
@@ -184,12 +184,12 @@ func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
 
 // A released message of the mesh is answered via the mesh, and does not count
 // as the operator's. It is not taken twice, although the mesh still has it.
-func TestAReleasedMeshMessage(t *testing.T) {
+func TestReleasedMeshMessage(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?", Kind: mesh.KindAsk})
 	h.poll()
-	h.release(h.quarantined().Key)
+	h.release(h.quarantinedItem().Key)
 	if r := h.poll(); r.Turns != 1 || r.After != state.PREP {
 		t.Errorf("report: %+v", r)
 	}
@@ -199,12 +199,12 @@ func TestAReleasedMeshMessage(t *testing.T) {
 }
 
 // An expelled item leaves nothing that keeps out the real message.
-func TestDroppedFromQuarantine(t *testing.T) {
+func TestExpelledItemLeavesNoTrace(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?"})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	check(t, h.agent.Expel(t.Context(), item.Key, "not known"))
 	h.wantCounted(0)
 	h.wantEmpty(store.QuarantineDir)
@@ -218,7 +218,7 @@ func TestDroppedFromQuarantine(t *testing.T) {
 
 // A flood of forged mail is kept up to its limit and counted beyond it. What
 // other gates reject, and what others send, is still kept.
-func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
+func TestQuarantineLimitsSender(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.Require = "dmarc"
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
@@ -246,7 +246,7 @@ func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
 
 // When the folder is full, the oldest item of the sender with the largest share
 // is evicted, but none that the operator is asked about.
-func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
+func TestFullQuarantineEvictsLargestSender(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("keeps five hundred items")
@@ -292,7 +292,7 @@ func TestPrunedQuarantineIsCounted(t *testing.T) {
 	h.agent.Keep = 90 * 24 * time.Hour
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	dir := h.agent.Store.Path(store.PayloadName(store.QuarantineDir, h.quarantined().Key, ""))
+	dir := h.agent.Store.Path(store.PayloadName(store.QuarantineDir, h.quarantinedItem().Key, ""))
 	old := h.clock.Now().Add(-h.agent.Keep)
 	check(t, os.Chtimes(dir, old, old))
 	h.pollAfter(25 * time.Hour)

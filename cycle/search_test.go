@@ -12,7 +12,7 @@ import (
 func TestSearchHistory(t *testing.T) {
 	t.Parallel()
 	said := append([]string{"the red door", "a red door, and another red door"}, smallTalk(60)...)
-	h, _ := newTalkedFixture(t, said...)
+	h, _ := newRecallFixture(t, said...)
 	search := func(query string, n int) string {
 		t.Helper()
 		found, err := h.agent.SearchHistory(query, n)

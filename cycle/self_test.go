@@ -20,7 +20,7 @@ import (
 // What an agent plans has the rights of the conversation that it belongs to: those of
 // self in its operator's, and a peer's never more than the peer's. It is shown nothing of
 // the other conversation, and a peer gets nothing by itself.
-func TestRightsOfWhatAnAgentPlans(t *testing.T) {
+func TestRightsOfPlannedTurns(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Self: []string{"--may", "look"}}
@@ -96,7 +96,7 @@ func TestWakeupReply(t *testing.T) {
 
 // A retried turn of the agent's own counts as one of the streak, and is told that it
 // was started again.
-func TestARetryOfAWakeup(t *testing.T) {
+func TestRetryOfWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.remind("10m", "look at the build")
@@ -112,7 +112,7 @@ func TestARetryOfAWakeup(t *testing.T) {
 }
 
 // After a reset a reminder is not told what was said before it.
-func TestAReminderOutlivesAReset(t *testing.T) {
+func TestReminderSurvivesReset(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript("grep -q 'You woke yourself' prompt || { us remind 20m 'look again'; us sleep 10m 'look'; }\necho 'the secret plan'\n")
@@ -131,7 +131,7 @@ func TestAReminderOutlivesAReset(t *testing.T) {
 }
 
 // No more wakeups wait than may, and those of a peer's turns take half of the room.
-func TestRoomForWakeups(t *testing.T) {
+func TestWakeupLimits(t *testing.T) {
 	h := newAwakeFixture(t)
 	for n := range state.MaxSelfRows {
 		h.remind("10m", fmt.Sprint(n))
@@ -150,7 +150,7 @@ func TestRoomForWakeups(t *testing.T) {
 }
 
 // What an agent in a box asks of its runner: the same as by its commands.
-func TestARelayPlansTurns(t *testing.T) {
+func TestRelayPlansTurns(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -187,7 +187,7 @@ func TestARelayPlansTurns(t *testing.T) {
 }
 
 // An agent that pulls gets what it has planned as well, when its time has come.
-func TestPullingAWakeup(t *testing.T) {
+func TestPullWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns = nil, false
 	h.remind("10m", "look at the build")
@@ -208,7 +208,7 @@ func TestPullingAWakeup(t *testing.T) {
 
 // The rest that follows an answer ends no sleep with a reason. Another turn has planned
 // that, and nobody has said that it is over.
-func TestARestKeepsASleep(t *testing.T) {
+func TestRestKeepsSleep(t *testing.T) {
 	for _, wakes := range []bool{false, true} {
 		h := newAwakeFixture(t)
 		turns := 0
@@ -234,7 +234,7 @@ func TestARestKeepsASleep(t *testing.T) {
 }
 
 // A sleep that a nudge ends before its time is not told to have taken its time.
-func TestASleepThatIsCutShort(t *testing.T) {
+func TestSleepEndsEarly(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript("grep -q 'You woke yourself' prompt || us sleep 2h 'see the build'\necho done\n")
 	h.sayByMail("hello")
@@ -247,7 +247,7 @@ func TestASleepThatIsCutShort(t *testing.T) {
 
 // The operator who asks by mail hears what is planned, and what keeps it waiting. It is
 // not counted among the messages.
-func TestTheStatusMailShowsWakeups(t *testing.T) {
+func TestStatusMailShowsWakeups(t *testing.T) {
 	h := newAwakeFixture(t)
 	for _, when := range []string{"40d", "10m"} {
 		h.remind(when, "look after "+when)

@@ -74,7 +74,7 @@ func (h *fixture) wantSessions(want string) {
 
 // A session lasts through ACTIVE and across polls, and ends with the
 // conversation or with a reset.
-func TestASessionLastsThroughActive(t *testing.T) {
+func TestSessionLastsThroughActive(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; answer hello\n")
 	say := func(id string) {
@@ -99,7 +99,7 @@ func TestASessionLastsThroughActive(t *testing.T) {
 }
 
 // A session that ran when the memory was reset is not continued.
-func TestAResetDuringATurnEndsItsSession(t *testing.T) {
+func TestResetDuringTurnEndsSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
 	up, _ := h.pipe("up")
@@ -117,7 +117,7 @@ func TestAResetDuringATurnEndsItsSession(t *testing.T) {
 
 // A session that claude cannot go on with is dropped, whatever its words, once the turn has
 // succeeded with a fresh one, which is tried at once. That attempt does not count.
-func TestASessionThatCannotGoOn(t *testing.T) {
+func TestBrokenSessionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]string{
 		"gone":     `echo "No conversation found with session ID: s1" >&2; exit 1`,
@@ -151,7 +151,7 @@ init s$(wc -l <argv); answer hello
 
 // An inference that fails without its session, too, keeps that, and the operator is told why
 // (docs/design.md, "Turns").
-func TestAFailedInferenceKeepsTheSession(t *testing.T) {
+func TestFailedInferenceKeepsSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
 init s1
@@ -175,7 +175,7 @@ answer hello
 // An agent that is not logged in is a credential that fails. No message fails
 // with it, the next one is not tried meanwhile, and all are served when the
 // login works.
-func TestARefusedLoginFailsNoMessage(t *testing.T) {
+func TestRefusedLoginFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>", body: "one"})

@@ -37,7 +37,7 @@ func (h *fixture) wantSpendings(want ...string) {
 }
 
 // The cost of an attempt is in the commit that ends it, on its task line.
-func TestTheBillComesWithTheEnd(t *testing.T) {
+func TestCostIsCommittedWithTurnEnd(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; answer hello\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -54,7 +54,7 @@ func TestTheBillComesWithTheEnd(t *testing.T) {
 }
 
 // An attempt that failed costs something too, and so does one that asked.
-func TestFailedAndAskingAttemptsAreBilled(t *testing.T) {
+func TestFailedAndSuspendedAttemptsAreBilled(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
 		"failed":    `init s1; echo '{"type":"result","subtype":"error_max_turns","total_cost_usd":0.02}'; exit 1`,
@@ -72,7 +72,7 @@ func TestFailedAndAskingAttemptsAreBilled(t *testing.T) {
 }
 
 // The sessions of two principals alternate, and the tokens of each count once.
-func TestMetersOfSessionsAlternate(t *testing.T) {
+func TestSessionTokensCountOnce(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `id=c-$(wc -l <runs)
 case "$*" in *"resume c-"*) id=c-${*#*resume c-}; id=${id%% *};; esac
@@ -117,7 +117,7 @@ func (h *fixture) billOf(usd float64) {
 
 // What is known of a dead runner's attempt counts. Once the turn has used up
 // its budget, it is not tried again.
-func TestADeadRunnersBillAndATurnsBudget(t *testing.T) {
+func TestDeadRunnerIsBilled(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn.Runner = turn.Claude
 	h.agent.Policy.Budget.Turn = 50_000
@@ -208,7 +208,7 @@ func TestAllowanceAndSpend(t *testing.T) {
 
 // What is left in tier critical is the operator's. A turn that another agent
 // has caused makes no further request, even if it began in better times.
-func TestAPeersTurnInTierCritical(t *testing.T) {
+func TestPeerTurnInTierCritical(t *testing.T) {
 	t.Parallel()
 	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
 		h := newAwakeFixture(t)

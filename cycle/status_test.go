@@ -73,7 +73,7 @@ answer done
 func TestStatusShowsNoDeadAgent(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	up, _ := h.lingerer()
+	up, _ := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
 	h.killRunner(func() {
 		up()

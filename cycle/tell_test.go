@@ -71,7 +71,7 @@ func TestAwaitEndsWithTheMoney(t *testing.T) {
 
 // A waiting process finds the deliverable from the moment the turn is over,
 // even while its history line is being written.
-func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
+func TestAwaitReadsStateBeforeHistory(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")

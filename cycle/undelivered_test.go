@@ -46,7 +46,7 @@ func TestPermanentRefusalIsKeptAndReported(t *testing.T) {
 
 // A notice that is refused as well is made again when a mail went through, and does not
 // go round.
-func TestARefusedNoticeWaitsForAMailThatGoesThrough(t *testing.T) {
+func TestRefusedNoticeWaitsForNextMail(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack, h.agent.Policy.HasMesh, h.agent.Mesh = false, false, nil
@@ -141,7 +141,7 @@ func TestDropRefusesRowBeingSent(t *testing.T) {
 }
 
 // The bytes of what was given up outlive the pruner until they are too old.
-func TestThePrunerSparesWhatWasGivenUp(t *testing.T) {
+func TestPruneKeepsUndeliveredRows(t *testing.T) {
 	t.Parallel()
 	h := refusedReply(t)
 	h.agent.Keep = 48 * time.Hour
@@ -162,7 +162,7 @@ func TestThePrunerSparesWhatWasGivenUp(t *testing.T) {
 }
 
 // A peer that is asked to tell learns no subject and no path.
-func TestAPeerThatIsAskedLearnsNoSubject(t *testing.T) {
+func TestRelayRevealsNoSubject(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.refuses(550, "no such user")

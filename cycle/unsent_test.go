@@ -86,7 +86,7 @@ func TestSendingOutageIsReported(t *testing.T) {
 }
 
 // What one recipient's mailbox cannot take names the mail, and is not the server's.
-func TestOneRecipientsRefusalNamesTheMail(t *testing.T) {
+func TestRefusedRecipientIsNamed(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
@@ -165,7 +165,7 @@ func TestMeshSendFailureIsReported(t *testing.T) {
 }
 
 // What a command or a turn tries to send outside of a poll, and cannot, is in the log.
-func TestAFlushThatFailsIsLogged(t *testing.T) {
+func TestFailedFlushIsLogged(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
@@ -223,7 +223,7 @@ func TestStoppedPollReportsFailedSend(t *testing.T) {
 }
 
 // A person who polls does not wait for a pause to end.
-func TestAPollByHandTriesAtOnce(t *testing.T) {
+func TestPollByHandRetriesAtOnce(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	check(t, h.agent.Ring("test", ""))
@@ -238,7 +238,7 @@ func TestAPollByHandTriesAtOnce(t *testing.T) {
 
 // While an answer is owed the agent polls and tries each minute. What events have
 // overtaken is not sent late.
-func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
+func TestPendingAnswerIsSentWithinAMinute(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
@@ -272,7 +272,7 @@ func (h *fixture) wantOvertaken(prefix string) {
 }
 
 // An answer that cannot be delivered keeps the agent awake for an hour and its timer.
-func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
+func TestPendingAnswerKeepsPhaseForAnHour(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
@@ -287,7 +287,7 @@ func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
 }
 
 // An agent that was sent to IDLE goes on trying each minute.
-func TestAnOwedAnswerInIDLE(t *testing.T) {
+func TestPendingAnswerInIdle(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})

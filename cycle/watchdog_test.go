@@ -15,9 +15,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// lingering is an agent whose first attempt says that it is up, and then works
+// pausingScript is an agent whose first attempt says that it is up, and then works
 // until it is told to go on. Later attempts answer at once.
-const lingering = `#!/bin/sh
+const pausingScript = `#!/bin/sh
 echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
 cat >prompt
 if [ ! -e second ]; then
@@ -28,11 +28,11 @@ fi
 echo "answer of epoch $AGENTSTATELOOP_EPOCH"
 `
 
-// lingerer gives the fixture a lingering agent. up waits until its first attempt
+// pauseFirstAttempt gives the fixture a lingering agent. up waits until its first attempt
 // works; goOn lets that attempt end.
-func (h *fixture) lingerer() (up, goOn func()) {
+func (h *fixture) pauseFirstAttempt() (up, goOn func()) {
 	h.t.Helper()
-	h.script(lingering)
+	h.script(pausingScript)
 	up, _ = h.pipe("up")
 	_, goOn = h.pipe("go")
 	return up, goOn
@@ -41,9 +41,9 @@ func (h *fixture) lingerer() (up, goOn func()) {
 // A runner that is killed leaves its agent behind. The next poll ends that
 // agent before it lets the message run again, under a higher epoch, with a
 // note.
-func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
+func TestKilledRunnerIsReaped(t *testing.T) {
 	h := newAwakeFixture(t)
-	up, _ := h.lingerer()
+	up, _ := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
 	h.killRunner(up)
 	first := h.state().Turn
@@ -77,13 +77,13 @@ func (h *fixture) reapUnder() {
 
 // A runner whose epoch has passed drops its result: nothing of it is sent or
 // kept.
-func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
+func TestStaleResultIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.agent.Turn.Timeout = time.Hour
-			up, goOn := h.lingerer()
+			up, goOn := h.pauseFirstAttempt()
 			h.receive(letter{id: "<one@example.com>"})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of a test that fails
 			defer cancel()
@@ -107,7 +107,7 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 }
 
 // After the last attempt the turn is closed with what there is, and answered.
-func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
+func TestLastAttemptEndsInOneReply(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.collect()
@@ -135,7 +135,7 @@ func (h *fixture) startAndDie() {
 
 // Of what is lost on the disk a mail is had again from the mailbox, and a message of
 // the mesh is answered with that fact.
-func TestAPayloadThatIsGone(t *testing.T) {
+func TestLostPayload(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.post(meshMessage("q1"))

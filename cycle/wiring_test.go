@@ -14,11 +14,11 @@ import (
 // to make one attempt at a message; a part that needs more does two jobs.
 const maxFields = 13
 
-// TestEachJobIsAType holds docs/decisions/0017-types-and-packages.md: an
+// TestAgentMethodsOnlyMakeParts holds docs/decisions/0017-types-and-packages.md: an
 // unexported method of Agent only makes a part, with one return of a struct with
 // named fields; no part holds an Agent; no part is a bag of everything. A part
 // holds others by pointer.
-func TestEachJobIsAType(t *testing.T) {
+func TestAgentMethodsOnlyMakeParts(t *testing.T) {
 	fset, files := sources(t)
 	made := map[string]bool{} // the types of the parts
 	for _, file := range files {

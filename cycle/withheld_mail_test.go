@@ -24,10 +24,10 @@ func newWithholdingFixture(t *testing.T) (*fixture, *mailtest.Scripted) {
 	return h, server
 }
 
-// TestAServerThatWithholdsMail polls a server that withholds headers and bodies at
+// TestServerWithholdsMail polls a server that withholds headers and bodies at
 // random, hangs up, answers searches with nothing and forgets UIDNEXT. When it is
 // honest again, each mail gets its one answer within a day.
-func TestAServerThatWithholdsMail(t *testing.T) {
+func TestServerWithholdsMail(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
@@ -78,7 +78,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 			for range 16 {
 				h.pollAfter(2 * time.Hour)
 			}
-			got := h.answers()
+			got := h.replyTexts()
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
@@ -103,10 +103,10 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 	}
 }
 
-// TestTheSweepOfTheDay checks that the first poll of a local day looks for mail that
+// TestDailySweep checks that the first poll of a local day looks for mail that
 // was missed, says so in the history, and asks nothing later that day; and that a poll
 // after a recovery does the same.
-func TestTheSweepOfTheDay(t *testing.T) {
+func TestDailySweep(t *testing.T) {
 	t.Parallel()
 	h, server := newWithholdingFixture(t)
 	h.agent.Policy.Location = time.FixedZone("east", 9*3600)

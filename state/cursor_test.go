@@ -88,8 +88,8 @@ func TestUIDRanges(t *testing.T) {
 	}
 }
 
-// TestUIDRangesAtTheEnd checks the last UID that there can be.
-func TestUIDRangesAtTheEnd(t *testing.T) {
+// TestUIDRangesOfLastUID checks the last UID that there can be.
+func TestUIDRangesOfLastUID(t *testing.T) {
 	all := state.UIDRanges{}.With(state.UIDRange{First: 1, Last: math.MaxUint32})
 	if all.Count() != math.MaxUint32 || len(all.Without(all...)) != 0 {
 		t.Errorf("got %v, without itself %v", all, all.Without(all...))

@@ -10,8 +10,8 @@ import (
 
 const ackAfter = 90 * time.Second
 
-// patient is a policy with which acks wait, in half of the lives.
-func patient(p state.Policy, script []byte) state.Policy {
+// withAckAfter is a policy with which acks wait, in half of the lives.
+func withAckAfter(p state.Policy, script []byte) state.Policy {
 	if len(script)/2%2 == 1 {
 		p.AckAfter = ackAfter
 	}
@@ -42,7 +42,7 @@ func (l *life) wantPatience(before state.State, events []state.Event) {
 		broken("the operator is to hear of a waking that is over")
 	}
 	for _, line := range l.s.Lines {
-		if !queued(line) || line.Effect.Kind != state.Ack || l.p.AckAfter == 0 {
+		if !beginsEffect(line) || line.Effect.Kind != state.Ack || l.p.AckAfter == 0 {
 			continue
 		}
 		planned := before.AckWaits.Until

@@ -51,9 +51,9 @@ func TestPromptsDoNotEndASuspension(t *testing.T) {
 	}
 }
 
-// TestFiringWhileAnotherIsMade checks that a time which comes while the firing before it is
+// TestPromptDueDuringFiring checks that a time which comes while the firing before it is
 // made has its own firing: the next time is after that of the firing, and not after now.
-func TestFiringWhileAnotherIsMade(t *testing.T) {
+func TestPromptDueDuringFiring(t *testing.T) {
 	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	p := state.Policy{Turns: true, Prompts: []state.PromptPolicy{{Name: "often", At: "* * * * *", CatchUp: time.Hour, Next: func(after time.Time, _ *time.Location) time.Time {
 		return after.Truncate(time.Minute).Add(time.Minute)

@@ -23,7 +23,7 @@ func TestWithTimesOf(t *testing.T) {
 }
 
 // A poll that finds nothing changes only what WithTimesOf takes, whatever waits.
-func TestAnEmptyPollChangesTimes(t *testing.T) {
+func TestEmptyPollChangesOnlyTimes(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	poll := func(s state.State, more ...state.Event) state.State {
 		now = now.Add(time.Minute)

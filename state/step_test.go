@@ -48,7 +48,7 @@ func TestSendingPauses(t *testing.T) {
 	const id = "effect.1"
 	sends := func(kind state.EffectKind, failed state.SendFailed) state.State {
 		failed.ID = id
-		s := waiting(state.Effect{ID: id, Kind: kind})
+		s := agentWithRow(state.Effect{ID: id, Kind: kind})
 		return step(s, nine, state.Sending{ID: id}, failed)
 	}
 	again := func(failed state.SendFailed) func(state.State, time.Time) (state.State, time.Time) {
@@ -72,7 +72,7 @@ func TestSendingPauses(t *testing.T) {
 		"an hour at most":      {sends(state.Notice, state.SendFailed{}), again(state.SendFailed{RetryAfter: 2 * time.Hour}), []int{60, 60}},
 		"a hook": {hook, func(s state.State, now time.Time) (state.State, time.Time) {
 			s.LastStep = now // so that a day does not pass
-			s = hookedAt(s, now, state.HookFailed{ID: "hook.1"})
+			s = stepWithHookAt(s, now, state.HookFailed{ID: "hook.1"})
 			return s, s.HookCalls[0].NotBefore
 		}, []int{1, 2, 4, 8, 16, 32, 60, 60}},
 	} {

@@ -184,8 +184,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestDeliverEnds checks that a call which its caller has ended is not a failure of the hook.
-func TestDeliverEnds(t *testing.T) {
+// TestCanceledCallIsNoHookFailure checks that a call which its caller has ended is not a failure of the hook.
+func TestCanceledCallIsNoHookFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	h := hook.Hook{Name: "x", Program: &hook.Program{Command: []string{"/bin/true"}, Dir: t.TempDir()}}

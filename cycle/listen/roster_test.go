@@ -49,7 +49,7 @@ func (r *roster) serve(agents ...*cycle.Agent) {
 // An agent that is added is served, an agent that changes loses no wake, and an
 // agent that is removed is free for another listener. The others are not
 // disturbed.
-func TestAgentsComeAndGo(t *testing.T) {
+func TestRosterChanges(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	r := &roster{}

@@ -149,9 +149,9 @@ func matches(text, pattern string) bool {
 	return ok && text == ""
 }
 
-// TestTold checks that a session that continues is told only what changes, and
+// TestContinuedSessionGetsChangesOnly checks that a session that continues is told only what changes, and
 // that no turn is told the question for a summary.
-func TestTold(t *testing.T) {
+func TestContinuedSessionGetsChangesOnly(t *testing.T) {
 	d := Data{Left: "$1", Memory: "m", ResetNote: "r", History: "h", Wake: "retry", Message: "hi"}
 	for fresh, want := range map[bool]string{
 		true:  "reset identity rules trust phase budget memory wake history message",
@@ -265,8 +265,8 @@ func TestUnreadableTemplate(t *testing.T) {
 	}
 }
 
-// TestFaults checks what is reported about a folder as a whole.
-func TestFaults(t *testing.T) {
+// TestFolderFaults checks what is reported about a folder as a whole.
+func TestFolderFaults(t *testing.T) {
 	own := folder(t, map[string]string{"ruels.tmpl": "a slip", "rules.tmpl": "fine", "README": "notes"})
 	want := filepath.Join(own.Folder, "ruels.tmpl") + " is not a layer: expected one of reset, identity, rules,"
 	if faults := own.Faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], want) {

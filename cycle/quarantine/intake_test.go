@@ -208,9 +208,9 @@ func TestNewItemLargerThanAll(t *testing.T) {
 	}
 }
 
-// TestKeptByADeadPoll checks that an item of a poll that died is written again,
+// TestItemOfDeadPollIsWrittenAgain checks that an item of a poll that died is written again,
 // whatever the limits are, and counts once.
-func TestKeptByADeadPoll(t *testing.T) {
+func TestItemOfDeadPollIsWrittenAgain(t *testing.T) {
 	f := newFolder(t)
 	for i := range senderItems {
 		keep(t, intake(f, state.State{}), verdict(fmt.Sprint("k", i)), "x")
@@ -241,9 +241,9 @@ func TestReleasedLeftovers(t *testing.T) {
 	}
 }
 
-// TestEvents checks that an observation that rejects an item reports how many
+// TestEventCountsItems checks that an observation that rejects an item reports how many
 // items there are, and one that rejects nothing reports nothing.
-func TestEvents(t *testing.T) {
+func TestEventCountsItems(t *testing.T) {
 	f := newFolder(t)
 	in := intake(f, state.State{})
 	if events := in.Events(); len(events) != 0 {

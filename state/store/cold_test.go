@@ -20,7 +20,7 @@ import (
 
 // What this program writes it reads without encoding/json, whose look at the types costs
 // a fresh process more than the rest of an empty poll.
-func TestOwnFilesSkipReflection(t *testing.T) {
+func TestOwnJSONSkipsReflection(t *testing.T) {
 	st, _ := startedStore(t)
 	for _, name := range []string{stateFile, prevFile} {
 		data, err := os.ReadFile(st.path(name))

@@ -72,7 +72,7 @@ func TestHistoryHole(t *testing.T) {
 	}
 }
 
-func TestLongLine(t *testing.T) {
+func TestHistoryLongLine(t *testing.T) {
 	st, story := startedStore(t)
 	long := strings.Repeat("long ", tailChunk)
 	for i, line := range []string{`09:40 go`, `09:41 halt "` + long + `"`, `09:42 go`, `09:43 halt`} {

@@ -9,9 +9,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestDropsOldestMemory checks that a new memory of another agent takes the place of the one
+// TestOldestMemoryIsDropped checks that a new memory of another agent takes the place of the one
 // that was changed longest ago.
-func TestDropsOldestMemory(t *testing.T) {
+func TestOldestMemoryIsDropped(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "a"}
 	who := func(i int) state.Principal { return state.Principal(fmt.Sprintf("peer:p%03d", i)) }
 	const oldest = state.MaxConversations / 2

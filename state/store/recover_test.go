@@ -334,9 +334,9 @@ func TestRecoveryAfterCrash(t *testing.T) {
 	}
 }
 
-// TestRefusedState checks that a state of a newer program or of another agent is left unchanged,
+// TestForeignStateIsRefused checks that a state of a newer program or of another agent is left unchanged,
 // with a clear error.
-func TestRefusedState(t *testing.T) {
+func TestForeignStateIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
 		want    error
@@ -360,8 +360,8 @@ func TestRefusedState(t *testing.T) {
 	}
 }
 
-// TestNewerCopy checks an unusable state with a copy of a newer program.
-func TestNewerCopy(t *testing.T) {
+// TestCorruptStateWithNewerCopy checks an unusable state with a copy of a newer program.
+func TestCorruptStateWithNewerCopy(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "{")
 	put(t, st, prevFile, `{"version":2}`)
