@@ -102,7 +102,7 @@ func TestClockPromptIfProgram(t *testing.T) {
 		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its `if` program, changed.sh, failed: exit status 2: no network"},
 		"is killed":             {"kill -9 $$\n", "", "its `if` program, changed.sh, failed: signal: killed"},
 		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its `if` program, changed.sh, ran longer than 300ms and was killed"},
-		"prints without end":    {"yes\n", "", "its `if` program, changed.sh, printed more than 1 MiB and was killed"},
+		"prints without end":    {"yes\n", "", "its `if` program, changed.sh, was killed because its output exceeds 1 MiB"},
 		"leaves something":      {"sleep 1000 & echo $! >pid; exit 0\n", "", ""},
 		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh reports that there is nothing to do", ""},
 		"does not exist":        {"", "", "its `if` program cannot be started: "},

@@ -240,7 +240,7 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 	h.receive(letter{id: "<one@example.com>"})
 	h.cron()
 	answer := h.sentOf("reply")[0].text
-	wantWords(t, answer, "large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB together", "missing: no such file")
+	wantWords(t, answer, "large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB in total", "missing: no such file")
 	if len(h.reports()) != 0 {
 		t.Errorf("the peer got %+v", h.reports())
 	}

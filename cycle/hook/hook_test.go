@@ -55,7 +55,7 @@ func TestProgram(t *testing.T) {
 		"reads nothing":         {"exit 0", time.Minute, ""},
 		"fails":                 {"echo first >&2; echo second >&2; exit 78", time.Minute, "false 0s exit status 78: second"},
 		"hangs":                 {"trap '' TERM INT HUP; sleep 1000", 300 * time.Millisecond, "false 0s it timed out after 300ms"},
-		"floods":                {"yes", time.Minute, "false 0s it printed more than 64 KiB"},
+		"floods":                {"yes", time.Minute, "false 0s it was killed because its output exceeds 64 KiB"},
 		"leaves a child behind": {"sleep 1000 & exit 0", time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -61,6 +61,7 @@ func TestBuiltInLayers(t *testing.T) {
 		{"identity", Data{Callsign: "@ann", Runner: "codex", Source: state.Self}, "You are @ann. No message arrived: you woke yourself, see below. Your answer is stored, but not sent to anyone."},
 		{"trust", Data{Source: state.Mail, From: "a@example.com", Standing: "your operator", Trust: "all"},
 			"Source: mail\nFrom: a@example.com (your operator)\nTrust: all"},
+		{"phase", Data{Now: sentAt, Phase: state.IDLE}, "It is 2026-03-01 09:30 UTC. You are in IDLE."}, // before the first poll
 		{"phase", Data{Now: sentAt, Phase: state.IDLE, PhaseSince: sentAt.Add(-time.Hour)},
 			"It is 2026-03-01 09:30 UTC. You have been in IDLE since 2026-03-01 08:30."},
 		{"phase", Data{Now: sentAt, Local: "2026-03-01 10:30", Phase: state.IDLE, PhaseSince: sentAt.Add(-time.Hour)},
