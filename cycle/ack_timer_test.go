@@ -64,7 +64,7 @@ func TestAckOfLongTurnIsSentOnce(t *testing.T) {
 	}
 }
 
-// Another poll may send it, if that sees first that it is due. It is sent once.
+// Another poll sends the ack if it sees first that the ack is due. The ack is sent once.
 func TestAckOfLongTurnIsSentByPoll(t *testing.T) {
 	t.Parallel()
 	h, goOn, wait := newLongTurnFixture(t)

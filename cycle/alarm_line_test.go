@@ -170,8 +170,8 @@ func TestRowDueDuringCycleIsHandled(t *testing.T) {
 	}
 }
 
-// What is installed is compared like the first line: a line that a person edited or
-// doubled is repaired, and `uninstall` removes both.
+// An alarm line that a person edited or duplicated is repaired, and `uninstall` removes both
+// lines.
 func TestAlarmLineIsRepaired(t *testing.T) {
 	h := newFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
@@ -214,7 +214,8 @@ func TestAlarmLineIsRepaired(t *testing.T) {
 	}
 }
 
-// The machine was off: the row is due at the next poll, and its line goes.
+// If the machine was off at the minute of an alarm line, the next poll handles the row and
+// removes the line.
 func TestMissedAlarmLineIsRemoved(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(10 * time.Minute))
@@ -227,8 +228,8 @@ func TestMissedAlarmLineIsRemoved(t *testing.T) {
 	h.wantAlarm("")
 }
 
-// A person's own line each minute, and whatever else asks for polls that are due,
-// reach the same minute without an alarm line.
+// In the modes without a crontab line of ours, `poll --if-due` handles a row at its minute
+// without an alarm line.
 func TestModesWithoutAlarmLine(t *testing.T) {
 	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
 		t.Run(mode, func(t *testing.T) {
@@ -269,8 +270,7 @@ func TestLingeringPollHandlesDueRow(t *testing.T) {
 	h.wantRuns(1)
 }
 
-// A hook that fails is called again in its minute, also in IDLE. Nothing else is done
-// then.
+// A failing hook is called again at its minute, even in IDLE, and the poll does nothing else.
 func TestAlarmLineOfHook(t *testing.T) {
 	t.Parallel()
 	h := newEngagedFixture(t)
@@ -290,8 +290,8 @@ func TestAlarmLineOfHook(t *testing.T) {
 	h.wantAlarm("")
 }
 
-// A reminder has its alarm line before the process that planned it goes, and goes with
-// it when it is dropped.
+// A reminder has its alarm line before the command that planned it ends, and the line is removed
+// with the reminder.
 func TestAlarmLineOfReminder(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

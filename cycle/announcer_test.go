@@ -47,8 +47,8 @@ func (h *fixture) watchedAgent() *watchedCarrier {
 	return a
 }
 
-// The mesh hears each end of a turn, once, with nothing of its message. A poll
-// without a turn announces nothing.
+// The end of each turn is announced on the mesh once, without its message. A poll without a turn
+// announces nothing.
 func TestTurnEndIsAnnounced(t *testing.T) {
 	h := newAwakeFixture(t)
 	watching := h.watchedAgent()
@@ -78,7 +78,7 @@ func TestTurnEndIsAnnounced(t *testing.T) {
 	}
 }
 
-// Nothing waits for an announcement but the end of the process, and nothing depends on it.
+// Only the end of the process waits for an announcement, and a failed announcement has no effect.
 func TestAnnouncementDelaysNothing(t *testing.T) {
 	h := newAwakeFixture(t)
 	watching := h.watchedAgent()

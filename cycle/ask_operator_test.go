@@ -76,8 +76,8 @@ func TestOperatorQuestion(t *testing.T) {
 	}
 }
 
-// TestForgedAnswerIsIgnored gives answers that nothing proves, that forward the question, or that
-// name another one. None of them answers.
+// TestForgedAnswerIsIgnored sends unproven answers, a forwarded question, and answers with
+// another id. All are ignored.
 func TestForgedAnswerIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -106,8 +106,8 @@ func TestForgedAnswerIsIgnored(t *testing.T) {
 	}
 }
 
-// TestAnswerIsProvenByQuestionID answers where only a challenge proves a mail: the id of
-// the question does as well, while it is open.
+// TestAnswerIsProvenByQuestionID answers where only a challenge proves a mail: the id of an open
+// question proves the answer too.
 func TestAnswerIsProvenByQuestionID(t *testing.T) {
 	h := newAskingFixture(t)
 	h.playScript(askingOperatorScript)

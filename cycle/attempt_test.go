@@ -12,8 +12,8 @@ import (
 	"agentstateloop/state"
 )
 
-// After two minutes of a turn its sender is told once that it goes on, in the
-// conversation of the turn.
+// After two minutes of a turn its sender gets one "still working" mail, in the conversation of
+// the turn.
 func TestStillWorkingIsSentOnce(t *testing.T) {
 	const second = "second@example.com"
 	h := newAwakeFixture(t)
@@ -79,7 +79,7 @@ func TestStillWorkingOnlyForMail(t *testing.T) {
 	wait()
 }
 
-// What a turn may do depends on its cause, and its prompt names the cause.
+// The rights of a turn depend on its cause, and its prompt names the cause.
 func TestRightsAndPromptByCause(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -113,9 +113,8 @@ func TestRightsAndPromptByCause(t *testing.T) {
 	}
 }
 
-// A retry reads what the attempt before it left, as a copy, and is told where. What is
-// half written does not go out with the answer by itself. An orphan that still writes
-// changes neither.
+// A retry gets a copy of the output of the earlier attempt, and its path. Half-written files are
+// not sent with the answer, and an orphan that still writes changes neither.
 func TestRetryReadsEarlierOutput(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -60,7 +60,7 @@ func TestPeerReportsOnTool(t *testing.T) {
 	}
 }
 
-// What is late is late. A question to another agent is answered by that agent alone.
+// A report after its deadline is refused. Only the agent that was asked can answer a question.
 func TestLateReportIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -90,8 +90,8 @@ func TestLateReportIsRefused(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// Only what a turn of ours waits for is late, or was reported on before: not a question
-// that another agent has answered, nor a message that came in.
+// A report on an id that is not outside work of a turn is unknown: a question that another agent
+// has answered, or a message that came in.
 func TestReportOnUnknownWork(t *testing.T) {
 	h := newAwakeFixture(t)
 	var asked string
@@ -117,7 +117,7 @@ func TestReportOnUnknownWork(t *testing.T) {
 	}
 }
 
-// What a turn has submitted ends it at once, whatever it waits for, and its agent with it.
+// `submit --finish` ends the turn and its agent at once, even if the turn waits for reports.
 func TestSubmitEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -141,7 +141,7 @@ func TestSubmitEndsTheTurn(t *testing.T) {
 	h.wantReplies("that is all")
 }
 
-// A turn is told what else waits, as the built-in loop is.
+// The prompt counts the other waiting messages, as the built-in loop does.
 func TestPromptCountsOtherMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	var prompts []string
@@ -161,7 +161,7 @@ func TestPromptCountsOtherMessages(t *testing.T) {
 	}
 }
 
-// A tool ends its turn, although a question is open: the turn is over, and nothing waits.
+// A tool can end its turn although a question is open.
 func TestFinishEndsWaitingTurn(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
@@ -202,8 +202,8 @@ func (h *fixture) startDeployment() *deployment {
 	return d
 }
 
-// What a turn of `tell` has started reports when that turn is over: nobody sits at the
-// terminal, so the operator is mailed what came of it.
+// A report on work that a turn of `tell` started may come after the turn. Nobody waits at the
+// terminal then, so the operator is mailed the answer.
 func TestLateReportOfTellIsMailed(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()
@@ -225,8 +225,8 @@ func TestLateReportOfTellIsMailed(t *testing.T) {
 	wantWords(t, d.prompts[1], "Your answer is mailed to your operator.")
 }
 
-// A report comes after the turn of a mail, and the mail is damaged by then: it is fetched
-// again, and the report has its turn.
+// A report may come when the turn of its mail is over and the mail is damaged: the mail is
+// fetched again, and the report gets its turn.
 func TestLateReportOfDamagedMail(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()

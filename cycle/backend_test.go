@@ -14,8 +14,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// TestLimitDefersMessages checks that what waits for the end of a limit waits, that the
-// operator is told once and when, and that one attempt is made at that time.
+// TestLimitDefersMessages checks that messages wait for the end of a limit, that the operator is
+// mailed that time once, and that one attempt is made then.
 func TestLimitDefersMessages(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
@@ -79,9 +79,9 @@ init s1; [ -e limit ] && limited $(cat limit); [ -e login ] && refused; answer f
 	return h
 }
 
-// TestFallbackAnswersDuringLimit checks that another backend answers during a limit, that the mail and
-// the history say why, that each keeps its session, and that the first one goes on as soon as
-// it can, with what was said meanwhile.
+// TestFallbackAnswersDuringLimit checks that another backend answers during a limit, that mail
+// and history give the reason, that each backend keeps its session, and that the first backend
+// continues as soon as it can, with the exchanges that it missed.
 func TestFallbackAnswersDuringLimit(t *testing.T) {
 	t.Parallel()
 	h := newFallbackFixture(t, `init f1; answer second; exit`)

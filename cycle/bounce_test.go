@@ -18,9 +18,9 @@ func bounceOf(m sentMail) []byte {
 		address, m.to, strings.ReplaceAll(header, "\r\n", "\n")), "\n", "\r\n"))
 }
 
-// TestBouncedAnswerIsReported lets an answer come back. The operator hears of it through a
-// peer, status shows it, and nothing wakes or runs. A report about the notice, and the
-// same report again, change nothing.
+// TestBouncedAnswerIsReported bounces an answer. The operator is told through a peer, status
+// shows it, and the agent neither wakes nor runs a turn. A bounce of the notice, and the same
+// bounce again, change nothing.
 func TestBouncedAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -88,8 +88,7 @@ func (h *fixture) wantUntouched() {
 	}
 }
 
-// A mail that nothing proves does nothing but ask the operator, and the
-// operator says YES.
+// An unproven mail only causes a challenge to the operator, and YES releases it.
 func TestChallengeAnsweredWithYes(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?\r\nsee http://ci.example.com/7"})
@@ -148,7 +147,8 @@ func (h *fixture) wantNowhere(text string) {
 	}))
 }
 
-// Any other answer proves itself, and leaves the item in question where it is.
+// An answer to a challenge other than YES is a proven message, and leaves the challenged item in
+// quarantine.
 func TestChallengeAnswerProvesItself(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(asked sentMail, token string) letter{
@@ -217,8 +217,8 @@ func TestChallengeOfControl(t *testing.T) {
 	}
 }
 
-// An answer that is not the operator's releases nothing and proves nothing,
-// even with the right token.
+// An answer that is not from the operator neither releases nor proves a mail, even with the right
+// token.
 func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(l *letter, token string){
@@ -319,7 +319,7 @@ func TestRenumberedMailIsReleasedOnce(t *testing.T) {
 	}
 }
 
-// A day later the answer is too late.
+// The token of a challenge expires after a day.
 func TestChallengeTokenExpires(t *testing.T) {
 	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {
 		h, asked, token := newChallengedFixture(t, letter{body: "do it"})
@@ -365,7 +365,7 @@ func TestChallengesOfFloodAreLimited(t *testing.T) {
 	}
 }
 
-// HALT holds challenges, and makes none.
+// Under HALT no challenge is made or sent.
 func TestHaltHoldsChallenges(t *testing.T) {
 	h := newAskingFixture(t)
 	h.halt()
@@ -388,7 +388,7 @@ func TestReleaseEndsChallenge(t *testing.T) {
 	}
 }
 
-// An item that was removed from the folder by hand stops nothing.
+// An item that was removed from the folder by hand causes no error.
 func TestChallengeAboutRemovedItem(t *testing.T) {
 	h := newAskingFixture(t)
 	h.halt()
@@ -543,8 +543,8 @@ func newStrictFixture(t testing.TB) *fixture {
 	return h
 }
 
-// The operator is asked about a mail that is signed and has two readings, whatever [trust]
-// says. YES runs what the challenge shows, once.
+// The operator is asked about a signed mail with two readings, whatever [trust] says. YES runs
+// the text that the challenge shows, once.
 func TestDoubtfulSignedMailIsChallenged(t *testing.T) {
 	t.Parallel()
 	h := newStrictFixture(t)
@@ -596,8 +596,8 @@ func TestDoubtfulSignedMailIsChallenged(t *testing.T) {
 	h.wantSent("challenge ack reply")
 }
 
-// Signed mails in doubt are asked about at once, each once, and apart from those that
-// nothing proves. HALT holds the questions back.
+// Doubtful signed mails are challenged at once, each once, and apart from unproven mail. HALT
+// holds the challenges back.
 func TestDoubtfulSignedMailsAreLimited(t *testing.T) {
 	t.Parallel()
 	h := newStrictFixture(t)

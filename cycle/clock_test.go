@@ -92,8 +92,8 @@ func TestClockPromptFiresOnce(t *testing.T) {
 	}
 }
 
-// What a program of a prompt may do wrong is a firing that failed, with a reason. It is
-// ended with what it has started.
+// A failing `if` program is a failed firing with a reason. The program is ended with its child
+// processes.
 func TestClockPromptIfProgram(t *testing.T) {
 	for name, c := range map[string]struct{ script, skipped, failed string }{
 		"yes":                   {"exit 0\n", "", ""},
@@ -158,8 +158,8 @@ func isZombie(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// The file of a prompt is read at its time. What cannot be read is told once, and the
-// next time that it can be, it runs.
+// The file of a prompt is read when it fires. An unreadable file is reported once, and the prompt
+// runs again once the file can be read.
 func TestClockPromptFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		make   func(path string) error
@@ -208,9 +208,9 @@ func TestClockPromptFile(t *testing.T) {
 	}
 }
 
-// A turn of the clock has the rights of task, and so has what the agent plans in it. Its
-// mail begins a thread, and the operator's answer to it is an ordinary message that finds
-// what was said.
+// A turn of a prompt has the rights of [turn.permissions] task, and so do the turns that it
+// plans. Its mail begins a thread, and the operator's reply to it is an ordinary message with the
+// exchange as its history.
 func TestClockPromptTurn(t *testing.T) {
 	t.Parallel()
 	h := newClockFixture(t, nil)
@@ -247,8 +247,7 @@ func TestClockPromptTurn(t *testing.T) {
 	}
 }
 
-// A listener, or a lingering poll, is told to poll at the time of a prompt, and not while
-// its program is asked.
+// PollReason names a due prompt, except while its program runs.
 func TestPollReasonDuePrompt(t *testing.T) {
 	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) { useIfScript(h, c, "exit 0\n") })
 	h.wantPollReason("at its time", state.DuePrompt)
@@ -263,8 +262,8 @@ func TestPollReasonDuePrompt(t *testing.T) {
 	}
 }
 
-// A turn of the clock asks the operator. The reply resumes it, and is not a message, and
-// what the turn delivers leaves once. A firing that comes meanwhile waits for it.
+// A turn of a prompt asks the operator. The reply resumes it and is not a message of its own, and
+// its answer is sent once. Another firing waits meanwhile.
 func TestClockPromptTurnAsksOperator(t *testing.T) {
 	h := newClockFixture(t, nil)
 	h.playScript(askingOperatorScript)

@@ -26,8 +26,8 @@ func newCollectingFixture(t *testing.T, answer func(turn.Attempt) string) *fixtu
 	return h
 }
 
-// Several mails have one reply. It stands in the thread of the newest, and names the
-// others, so that a mail program shows it with each of them.
+// Several mails get one reply, in the thread of the newest. It references the others, so that a
+// mail program shows it with each of them.
 func TestCollectedMailsGetOneReply(t *testing.T) {
 	var prompts []string
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
@@ -51,8 +51,8 @@ func TestCollectedMailsGetOneReply(t *testing.T) {
 	}
 }
 
-// Each mail of a lease is whole in the context box, with its own attachments. A control
-// that comes between two of them is answered, and is none of them.
+// Each collected mail is whole in the context box, with its own attachments. A control between
+// two of them is answered and not collected.
 func TestCollectedMailsKeepAttachments(t *testing.T) {
 	found := map[string]string{}
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
@@ -91,8 +91,8 @@ func TestCollectedMailsKeepAttachments(t *testing.T) {
 	}
 }
 
-// A file that is damaged before the turn begins is not in the lease. A mail is had again
-// and has its own turn.
+// A message that is damaged before its turn is not collected. It is fetched again and gets its
+// own turn.
 func TestDamagedMessageIsNotCollected(t *testing.T) {
 	var answered []string
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
@@ -122,7 +122,7 @@ func TestDamagedMessageIsNotCollected(t *testing.T) {
 	}
 }
 
-// A turn that answers several messages is suspended and goes on with all of them.
+// A turn for several messages is suspended and resumes with all of them.
 func TestSuspendedTurnKeepsCollectedMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Collect = 20 * time.Second
@@ -158,7 +158,7 @@ func TestSuspendedTurnKeepsCollectedMessages(t *testing.T) {
 	}
 }
 
-// A message that names the results of its answer has an answer of its own.
+// A message that asks for result fields gets its own answer.
 func TestMessageWithResultFieldsIsNotCollected(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	for _, m := range []mesh.Message{
@@ -176,7 +176,7 @@ func TestMessageWithResultFieldsIsNotCollected(t *testing.T) {
 	}
 }
 
-// What `prompt` shows for the next message is what its turn will be shown.
+// `prompt` shows the next message as its turn will get it.
 func TestPromptShowsCollectedMessages(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	shows := func(when string) {
@@ -207,7 +207,7 @@ func TestPromptShowsCollectedMessages(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// An agent that pulls its messages takes what one sender has written so far.
+// `inbox next` hands out all messages that the sender has written so far.
 func TestPullTakesCollectedMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns, h.agent.Policy.Collect = nil, false, 20*time.Second
@@ -241,8 +241,8 @@ func TestCollectionEndsWhilePollLingers(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// The first of several messages ends the sleep; the turn of all of them is told why the
-// agent would have woken.
+// The first of several messages ends the sleep; the prompt of their turn gives the reason for the
+// planned wakeup.
 func TestCollectedMessagesEndSleep(t *testing.T) {
 	var prompts []string
 	h := newCollectingFixture(t, nil)

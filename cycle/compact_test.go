@@ -37,9 +37,8 @@ func (h *fixture) sayByMail(text string) {
 	h.pollAfter(time.Minute)
 }
 
-// An agent whose session fills three quarters of its window is warned. A
-// session that is nearly full is replaced by a summary of its own, with which
-// the next one begins.
+// An agent whose session fills three quarters of its window is warned. A nearly full session is
+// replaced by its summary, with which the next session begins.
 func TestFullSessionIsCompacted(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, fillingScript)
@@ -70,8 +69,7 @@ func TestFullSessionIsCompacted(t *testing.T) {
 	wantNoWords(t, h.workFile("told"), "the parser is half done")
 }
 
-// An empty summary changes nothing, and after two of them no more are
-// requested.
+// An empty summary changes nothing, and after two of them no further summary is requested.
 func TestEmptySummaryKeepsSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, fillingScript)
@@ -96,8 +94,7 @@ func TestEmptySummaryKeepsSession(t *testing.T) {
 	}
 }
 
-// A summary that takes the last money leaves the message waiting, instead of a
-// turn that nothing pays for.
+// If a summary uses up the budget, the message waits instead of having an unpaid turn.
 func TestSummaryUsesUpBudget(t *testing.T) {
 	h := newClaudeFixture(t, fillingScript)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 20_000}
@@ -145,8 +142,8 @@ func (h *fixture) summarizeWith(script string) *turn.Config {
 	return &config
 }
 
-// A summary by hand stands for what was said to an agent without a session. The
-// history keeps everything.
+// A summary by hand replaces the recalled exchanges of an agent without sessions. The history
+// keeps everything.
 func TestCompactByHand(t *testing.T) {
 	h, stdin := newSummaryFixture(t, "the red door", "the blue door")
 	text, err := h.agent.Compact(t.Context(), 0)
@@ -176,9 +173,8 @@ func TestCompactByHand(t *testing.T) {
 	wantWords(t, *stdin, "the red door", "the green one")
 }
 
-// A compaction that fails changes nothing: a program that fails or prints
-// nothing, a commit that fails, a reset meanwhile. It waits for a turn that
-// runs.
+// A failed compaction changes nothing: the program fails or prints nothing, the commit fails, or
+// the memory is reset meanwhile. It is busy while a turn runs.
 func TestFailedCompactionChangesNothing(t *testing.T) {
 	h, stdin := newSummaryFixture(t, "the red door")
 	want := func(why, err string) {
@@ -228,8 +224,7 @@ func TestFailedCompactionChangesNothing(t *testing.T) {
 	want("a reset meanwhile", "was reset")
 }
 
-// What a killed runner has left of making a summary is ended before the next
-// turn.
+// The summary agent of a killed runner is ended before the next turn.
 func TestSummaryAgentIsEnded(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.script("#!/bin/sh\necho up >up; exec sleep 300\n")

@@ -28,8 +28,8 @@ var everyType = mesh.ResultFields{
 	{Name: "any", Required: true}, {Name: "more", Type: "integer", Description: "what you <b> like\u200b"},
 }
 
-// What is submitted has the types that were asked for. What has not is refused by name,
-// and the agent may submit again.
+// Submitted fields have the requested types. A wrong or missing field is refused by name, and the
+// agent may submit again.
 func TestResultFieldTypes(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -78,8 +78,7 @@ func quoted(words string) string {
 	return strings.Join(all, " ")
 }
 
-// A turn that prints is taken by its word: it is partial unless its whole answer is an
-// object with the required fields.
+// A printed answer is partial unless it is, as a whole, an object with the required fields.
 func TestAnswerWithoutResultFieldsIsPartial(t *testing.T) {
 	t.Parallel()
 	fence := "```"
@@ -127,8 +126,8 @@ func TestAnswerWithoutResultFieldsIsPartial(t *testing.T) {
 	}
 }
 
-// What was submitted is handed back with its fields, whatever becomes of the turn after
-// it, and of the files that the agent leaves under our names.
+// A submitted result is delivered with its fields, even if the turn fails later or the agent
+// leaves files with the names of the deliverable.
 func TestSubmittedResultSurvivesFailure(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]string{
@@ -179,7 +178,7 @@ func TestResultFieldsForPerson(t *testing.T) {
 	}
 }
 
-// The fields of a report are never cut: its text is, and too large fields are refused.
+// Only the text of a report is truncated. Fields that are too large are refused.
 func TestLargeResultFields(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`

@@ -150,8 +150,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	}
 }
 
-// After a reset the context begins with its note, and without what was said
-// before.
+// After a reset the context begins with its note and without the earlier conversation.
 func TestResetForgetsConversation(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -146,8 +146,8 @@ func (s *conversations) tellWords() {
 	s.wantOnly(s.ask(peer, "mine is "+unprovenWord), unprovenWord)
 }
 
-// TestConversationsAreIsolated plays what can come between two turns of a principal.
-// However it went, nobody is told what another has said.
+// TestConversationsAreIsolated plays the events that can come between two turns of a principal.
+// In no case does a turn see the conversation of another principal.
 func TestConversationsAreIsolated(t *testing.T) {
 	t.Parallel()
 	for name, between := range some(map[string]func(*conversations){
@@ -189,8 +189,8 @@ func TestConversationsAreIsolated(t *testing.T) {
 	}
 }
 
-// TestMemoriesAreIsolated checks that what a turn remembers is told to the turns of its
-// principal alone, also after a reset.
+// TestMemoriesAreIsolated checks that a memory is shown only to the turns of its principal, also
+// after a reset.
 func TestMemoriesAreIsolated(t *testing.T) {
 	t.Parallel()
 	s := newConversations(t)
@@ -243,8 +243,8 @@ func TestMemoryFilesAreLimited(t *testing.T) {
 	}
 }
 
-// TestEachPrincipalHasItsSession checks that a turn continues the session of its own
-// principal, and that those of others in between do not end it.
+// TestEachPrincipalHasItsSession checks that a turn continues the session of its principal, even
+// after turns of other principals.
 func TestEachPrincipalHasItsSession(t *testing.T) {
 	t.Parallel()
 	s := newConversations(t)
@@ -265,9 +265,8 @@ func TestEachPrincipalHasItsSession(t *testing.T) {
 	}
 }
 
-// TestUnprovenExchangesAreNotRecalledForPeer checks that what somebody said under a peer's
-// handle without a token, while that was let in, is never told to the peer, and the
-// other way round.
+// TestUnprovenExchangesAreNotRecalledForPeer checks that exchanges under a peer's handle without
+// a token are never shown to the proven peer, and the other way round.
 func TestUnprovenExchangesAreNotRecalledForPeer(t *testing.T) {
 	s := newConversations(t)
 	claim := func(text string) attemptInput {
@@ -288,8 +287,8 @@ func TestUnprovenExchangesAreNotRecalledForPeer(t *testing.T) {
 	}
 }
 
-// TestResumedTurnKeepsItsConversation checks that a turn which is interrupted, resumed or
-// repeated is told its own past alone, with turns of others in between.
+// TestResumedTurnKeepsItsConversation checks that an interrupted, resumed or repeated turn sees
+// only its own conversation, with turns of others in between.
 func TestResumedTurnKeepsItsConversation(t *testing.T) {
 	s := newConversations(t)
 	s.tellWords()
@@ -337,9 +336,9 @@ func TestResumedTurnKeepsItsConversation(t *testing.T) {
 	}
 }
 
-// TestOlderStateBelongsToOperator checks that the one session, summary and memory of
-// an older version, in which everything was, go on for the operator alone. Of the
-// older history a peer is told what its own proven messages said.
+// TestOlderStateBelongsToOperator checks that the single session, summary and memory of an older
+// version continue for the operator alone. Of the older history a peer sees only its own proven
+// messages.
 func TestOlderStateBelongsToOperator(t *testing.T) {
 	t.Parallel()
 	s := newConversations(t)
@@ -430,8 +429,8 @@ func TestPeerFloodDoesNotDisplaceOperator(t *testing.T) {
 	s.wantOnly(s.ask(operator, "what do you know?"), operatorsWord)
 }
 
-// TestSearchAfterTurnFindsNothing checks that a process which outlives its turn
-// finds nothing, even one of the operator's turns.
+// TestSearchAfterTurnFindsNothing checks that a process that outlives its turn gets no search
+// results, even from a turn of the operator.
 func TestSearchAfterTurnFindsNothing(t *testing.T) {
 	s := newConversations(t)
 	s.tellWords()

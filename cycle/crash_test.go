@@ -122,8 +122,8 @@ func some[T any](all map[string]T, first int) map[string]T {
 	return few
 }
 
-// A process that dies at any moment that matters on the disk, before or after
-// any effect, loses nothing and doubles nothing.
+// A process may die at any step on the disk, before or after any effect: no message is lost or
+// handled twice.
 func TestPollSurvivesCrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
@@ -159,8 +159,8 @@ func exitCode(err error) int {
 	return -1
 }
 
-// The process is killed around an effect itself: after the server has received
-// it, and before the process learns that.
+// The process is killed during an effect: after the server has received it, and before the
+// process knows that.
 func TestPollSurvivesKillDuringEffect(t *testing.T) {
 	t.Parallel()
 	for name, arm := range map[string]func(h *fixture, kill func()){

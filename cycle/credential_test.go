@@ -63,10 +63,9 @@ func (h *fixture) wantPeerGot(want ...string) {
 	}
 }
 
-// The operator's night, with real servers: the mailbox's password stops
-// working, for reading and for sending; it is rotated, and stops working again.
-// The keymaster hears of each at once, the operator at the third poll through
-// a peer, both when it works again, and nobody twice.
+// With real servers, the mailbox's password stops working for reading and sending, is rotated,
+// and stops working again. The keymaster hears about each outage at once, the operator at the
+// third poll through a peer, and both at its end, each once.
 func TestExpiredPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -193,8 +192,8 @@ func TestUnreadableSecretIsCredentialFailure(t *testing.T) {
 	h.wantCredentials("imap 1")
 }
 
-// If the mesh rejects our token, the operator is mailed. The keymaster, which
-// could not be told, is not told when it is over.
+// If the mesh rejects our token, the operator is mailed. The keymaster could not hear about the
+// outage, and does not hear about its end.
 func TestRefusedMeshTokenIsMailed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.meshRefuses()
@@ -263,7 +262,8 @@ func TestAgentLoginFailureIsReported(t *testing.T) {
 	}
 }
 
-// So is the login of a program of runner exec, by its exit code or by what it says last.
+// A refused login of a program of runner exec, by its exit code or its last words, is reported in
+// the same way.
 func TestProgramLoginFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -58,8 +58,7 @@ func TestEditedCrontabLineIsRepaired(t *testing.T) {
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 
-// The line is a projection: it is read when it should change, and twice an
-// hour.
+// The crontab is read when its line should change, and twice an hour.
 func TestSteadyPollStartsNoCrontab(t *testing.T) {
 	h := newFixture(t)
 	calls := h.countCrontab()
@@ -102,8 +101,8 @@ func (h *fixture) crontab(lines string) {
 	h.agent.Schedule.Table.Command = path
 }
 
-// A table that cannot be reached is shown in the status; the mail is answered
-// all the same (docs/protocol.md, "The crontab").
+// An unusable crontab is shown in the status, and mail is answered nevertheless
+// (docs/protocol.md, "The crontab").
 func TestCrontabFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
@@ -324,8 +323,8 @@ func TestPollDoesNotStayAtShortInterval(t *testing.T) {
 	}
 }
 
-// `init` installs the line without a poll, also after an `uninstall` and after
-// an edit by hand, and says what prevents it.
+// `init` installs the line without a poll, even after an `uninstall` or a manual edit, and
+// reports errors.
 func TestInstall(t *testing.T) {
 	h := newFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))

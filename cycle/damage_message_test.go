@@ -38,8 +38,8 @@ func TestDamagedMessageIsFetchedAgain(t *testing.T) {
 	}
 }
 
-// A damaged mail that is not in the mailbox any more never runs. After three polls it
-// is given up, and told once.
+// A damaged mail that has left the mailbox never runs. It is given up after three polls and
+// reported once.
 func TestDamagedMessageIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(h *fixture, uid uint32){
@@ -93,8 +93,8 @@ func (h *fixture) expunge(uid uint32) {
 	check(h.t, c.Expunge().Close())
 }
 
-// A mailbox may be wrong for a while. What it sends under the number of a damaged
-// mail is taken only if it is that mail.
+// A mail that the server sends under the UID of a damaged mail is taken only if it is the same
+// mail.
 func TestDamagedMessageIsNotReplacedByOther(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -127,8 +127,8 @@ func TestDamagedMessageWaitsForServer(t *testing.T) {
 	h.wantReplies("I read: first")
 }
 
-// A message of the mesh or of the terminal cannot be had again. It is given up and
-// told; the agent that sent it gets its report.
+// A damaged message of the mesh or the terminal cannot be fetched again. It is given up and
+// reported, and an agent that sent it gets a report.
 func TestDamagedMeshAndCLIMessages(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 2) {
@@ -212,7 +212,7 @@ func TestDamagedReportIsNotShown(t *testing.T) {
 	}
 }
 
-// What was submitted is handed back as it was submitted, or not at all.
+// A damaged submission is not delivered.
 func TestDamagedSubmissionIsPartial(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 3) {
@@ -235,7 +235,7 @@ func TestDamagedSubmissionIsPartial(t *testing.T) {
 	}
 }
 
-// What is in quarantine is released as it came, or not at all.
+// A damaged item in quarantine is not released.
 func TestDamagedQuarantineItemIsNotReleased(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "do it"})

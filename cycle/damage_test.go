@@ -98,8 +98,8 @@ func (h *fixture) reasonsOf(kind state.LineKind, what string) []string {
 	return reasons
 }
 
-// A mail of which no copy can have left is made again, in whatever way its file was
-// damaged, and leaves once, to whom it was meant for.
+// A damaged mail of which no copy can have left is rendered again, and is sent once to its
+// recipient.
 func TestDamagedMailIsRenderedAgain(t *testing.T) {
 	t.Parallel()
 	prepares := map[state.EffectKind]func(h *fixture){
@@ -134,7 +134,7 @@ func TestDamagedMailIsRenderedAgain(t *testing.T) {
 	}
 }
 
-// The files that went with a reply go with it when it is made again.
+// A reply that is rendered again keeps its files.
 func TestDamagedReplyKeepsItsFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	again := h.smtpRefuses()
@@ -150,8 +150,7 @@ func TestDamagedReplyKeepsItsFiles(t *testing.T) {
 	}
 }
 
-// What a reply was made from may be damaged as well. Then it is not sent, and the
-// operator is told.
+// If the sources of a damaged reply are damaged too, it is not sent, and the operator is told.
 func TestUnrenderableReplyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, also := range map[string]func(box string) error{
@@ -187,7 +186,7 @@ func TestUnrenderableReplyIsGivenUp(t *testing.T) {
 	}
 }
 
-// If a copy may have left, nothing but the same bytes may follow it.
+// A mail of which a copy may have left is not rendered again: only the same bytes may follow.
 func TestDamagedMailOfUnknownFateIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 0) {
@@ -210,7 +209,7 @@ func TestDamagedMailOfUnknownFateIsNotSent(t *testing.T) {
 	}
 }
 
-// A message of the mesh has the same bytes whenever it is made.
+// A damaged message to the mesh is rendered again with the same bytes.
 func TestDamagedMeshMessageIsRenderedAgain(t *testing.T) {
 	t.Parallel()
 	prepares := map[state.EffectKind]func(h *fixture){
@@ -299,8 +298,7 @@ func TestSumsAreRebuiltFromHistory(t *testing.T) {
 	h.onlyReply()
 }
 
-// A row of an older version has no sum. Its file is sent as it is, unless it names
-// another recipient.
+// A row of an older version has no checksum. Its file is sent unless it names another recipient.
 func TestMailWithoutSum(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -37,8 +37,7 @@ func TestDeadTurnReturnsItsOutput(t *testing.T) {
 	}
 }
 
-// A turn that is stopped while it waits for another agent hands back its
-// output, too.
+// A turn that is stopped while suspended delivers its output.
 func TestStoppedSuspendedTurnReturnsItsOutput(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript("us ask " + peer + " 'which commit?' 10m >/dev/null; echo 'I have asked.'\n")
@@ -77,8 +76,7 @@ func TestLongAnswerIsAttached(t *testing.T) {
 	}
 }
 
-// What a process that was killed had begun to write of an answer does not go out as a
-// file of it.
+// Unfinished files of a killed process are not attached to the reply.
 func TestUnfinishedDeliverableIsNotSent(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.script(`#!/bin/sh

@@ -25,8 +25,8 @@ func (h *fixture) drop(name, text string) {
 	check(h.t, os.Rename(filepath.Join(h.blueprint.Dir, name), filepath.Join(dir, name)))
 }
 
-// What a program says has its own rights and its own conversation, and the operator is
-// mailed the answer. A file counts once, and is removed.
+// A message of a program has its own rights and its own conversation, and its answer is mailed to
+// the operator. Its file counts once and is removed.
 func TestProgramMessage(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -70,8 +70,8 @@ func TestProgramMessage(t *testing.T) {
 	}
 }
 
-// What cannot be a message goes to quarantine, wakes nobody and does not come again; so
-// does what is beyond the limit.
+// Invalid messages of programs, and those beyond the limit, go to quarantine, wake nobody and are
+// not read again.
 func TestProgramRejected(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -72,9 +72,9 @@ func wantFences(t *testing.T, prompt string) string {
 	return boundary
 }
 
-// TestTextCannotLeaveFence sends the attack as a mail, as a peer's message and as
-// an answer, in fields of one line as well, and looks at that prompt and at the next
-// ones, in which it is history. The mesh takes no such result_fields.
+// TestTextCannotLeaveFence sends the attack as a mail, as a peer's message, as an answer and in
+// one-line fields. It checks the prompt of each and the next prompts, in which it is history. The
+// mesh does not accept it in result_fields.
 func TestTextCannotLeaveFence(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -31,10 +31,9 @@ func (h *fixture) countBodies() *atomic.Int64 {
 	return &n
 }
 
-// TestFloodDelaysNoHalt checks that the operator's HALT behind thousands of
-// rejected mails counts with the first poll, and what those mails cost: the
-// quarantine has its share of them, and the rest leaves neither a body on the
-// wire nor a line in the history each.
+// TestFloodDelaysNoHalt checks that the first poll obeys a HALT behind thousands of rejected
+// mails. It checks their cost too: beyond the quarantine's limit, no body is fetched and no
+// history line is written for each.
 func TestFloodDelaysNoHalt(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

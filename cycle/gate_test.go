@@ -13,8 +13,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What fails the gate is kept with the gate's verdict, and causes nothing: no
-// turn, no answer, no change of phase (docs/design.md, "The gate").
+// A mail that fails the gate is kept with the gate's verdict, and causes no turn, no answer and
+// no change of phase (docs/design.md, "The gate").
 func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 	t.Parallel()
 	const ours = "<ours>" // an id that the agent made
@@ -78,8 +78,8 @@ func (h *fixture) wantQuarantined(payload, gate string) {
 	}
 }
 
-// A mail of the operator to the agent's address that calls nobody does nothing, and is
-// counted. Others are not: they are not for the agent, or nobody wrote them by hand.
+// A mail of the operator to the agent's address that calls nobody has no effect and is counted.
+// Mail for others and automatic mail is not counted.
 func TestMailThatCallsNobodyIsCounted(t *testing.T) {
 	h := newAwakeFixture(t)
 	for _, l := range []letter{

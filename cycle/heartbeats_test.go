@@ -64,7 +64,7 @@ func (m *monitor) setAnswer(code int) {
 	m.answer = code
 }
 
-// One request for each poll that ran a cycle, and what it says.
+// Each poll that ran a cycle makes one request, which reports success or failure.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -148,8 +148,8 @@ func TestHeartbeat(t *testing.T) {
 	wants("the poll failed", "/key/fail")
 }
 
-// A turn that lasts does not hold its poll's request back. That it failed is told by the
-// next poll whose request is taken.
+// A long turn does not delay the request of its poll. The next accepted request reports that the
+// turn failed.
 func TestHeartbeatOfALongTurn(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -196,8 +196,8 @@ func TestHeartbeatOfALongTurn(t *testing.T) {
 	}
 }
 
-// Whatever the monitor does, a poll does the same as without it, and a line of the log is
-// all that comes of it.
+// A poll does the same with any monitor as without one. A failing monitor only causes a line in
+// the log.
 func TestHeartbeatThatFails(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]int{"none": -1, "taken": 200, "refused": 500, "moved": 302, "hangs": 0} {

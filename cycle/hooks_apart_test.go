@@ -39,8 +39,7 @@ func TestFailingHookCausesNoEvent(t *testing.T) {
 	}
 }
 
-// A hook is called for what comes while the process that calls the hooks is busy with
-// another one for long.
+// A hook is called for new events while the process that calls the hooks waits for another hook.
 func TestBusyHookDelaysNoOtherHook(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -55,8 +55,7 @@ func (h *fixture) addHooks(answer func(path string, n int) int, hooks ...hook.Ho
 	}
 }
 
-// A hook that hangs costs itself alone: the mail goes out while it hangs, another hook
-// is called, and the poll reports no failure.
+// While a hook hangs, mail is sent and another hook is called, and the poll reports no failure.
 func TestHangingHookDelaysNothing(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -97,8 +96,8 @@ func TestHangingHookDelaysNothing(t *testing.T) {
 	}
 }
 
-// A call is repeated under its id until it is taken, in order; what is refused for good
-// is lost. `poll --if-due` reads no source for it.
+// A call is repeated under its id, in order, until it is accepted; a permanently refused call is
+// lost. `poll --if-due` reads no source for it.
 func TestHookRetries(t *testing.T) {
 	h := newFixture(t)
 	got := h.addHooks(func(_ string, n int) int { return []int{500, 404, 503, 200}[min(n, 4)-1] }, hook.Hook{Name: "x", On: []string{"halt", "go"}, Timeout: time.Minute})
@@ -151,7 +150,7 @@ func TestHookRetries(t *testing.T) {
 	}
 }
 
-// What a hook refuses for good when it is called by hand was not sent.
+// A call that the hook refuses permanently during `outbox retry` counts as not sent.
 func TestRetryOfRefusedHookCall(t *testing.T) {
 	h := newFixture(t)
 	h.addHooks(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})

@@ -11,7 +11,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Every mail of ours carries a MAC of its thread, and ids from before none.
+// The Message-ID of each of our mails has a MAC of its thread.
 func TestMessageIDsHaveMAC(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -43,7 +43,7 @@ func TestMessageIDsHaveMAC(t *testing.T) {
 	}
 }
 
-// A key that is lost or damaged stops nothing.
+// A lost or damaged key is replaced, and mail goes on.
 func TestLostIDKeyIsReplaced(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"lost":       os.Remove,

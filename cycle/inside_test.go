@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// One submit is the deliverable, whatever the agent prints. A second one, and
-// one of a turn that is over, are refused.
+// The first submission is the deliverable, whatever the agent prints. A second one, and one after
+// the turn, are refused.
 func TestSubmitOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -50,7 +50,7 @@ func TestConcurrentSubmits(t *testing.T) {
 	h.wantReplies(h.workFile("took"))
 }
 
-// A file goes with the reply, up to a size; a larger file is named.
+// A file up to a size is attached to the reply; a larger file is named.
 func TestSubmittedFilesGoWithTheReply(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -74,7 +74,7 @@ us submit 'see the files' --file report.txt
 	}
 }
 
-// An orphan that submits while it is being ended has submitted.
+// A submission of an orphan that is being ended counts.
 func TestOrphanSubmits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -89,9 +89,8 @@ func TestOrphanSubmits(t *testing.T) {
 	}
 }
 
-// A runner that is told to stop, as by a shutdown, gives its message back, and
-// the attempt does not count. A turn that was submitted or stopped is over all
-// the same.
+// A runner that is told to stop, as by a shutdown, returns its message, and the attempt does not
+// count. A turn that was submitted or stopped ends nevertheless.
 func TestStoppedRunnerReturnsMessage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -183,7 +182,7 @@ func TestPeerQuestionAndAnswer(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// If nobody answers, a timeout stands in for the report at the deadline.
+// A question without an answer is answered by a timeout at its deadline.
 func TestPeerQuestionTimesOut(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -218,7 +217,7 @@ func TestOperatorMessageEndsWaiting(t *testing.T) {
 	}
 }
 
-// A sent message leaves at once, and nobody waits for it.
+// A message of `send` is sent at once, and no turn waits for it.
 func TestSendLeavesDuringTheTurn(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -234,8 +233,8 @@ func TestSendLeavesDuringTheTurn(t *testing.T) {
 	}
 }
 
-// A file that lies in the output box already goes with the reply as it is, whatever path
-// leads to it. The names of the deliverable itself are not the agent's.
+// A submitted file that is already in the output box is attached unchanged, by whatever path it
+// was named. The names of the deliverable are reserved.
 func TestSubmitFileOfOutputFolder(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

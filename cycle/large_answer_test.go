@@ -64,8 +64,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// While an answer waits, its large file is the row's; the agent's folder has it again when
-// the row has ended, in whatever way.
+// While an answer waits, its large file belongs to the row. The file returns to the agent's
+// folder when the row ends in any way.
 func TestLargeFileIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *fixture, again func()){
@@ -104,8 +104,7 @@ func TestLargeFileIsKeptOnce(t *testing.T) {
 	}
 }
 
-// A large file that is damaged while the answer waits is never sent as something else. The
-// operator hears that the answer cannot be delivered.
+// A large file that is damaged while its answer waits is not sent, and the answer is given up.
 func TestDamagedLargeFileIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(string) error{"one bit": flipLast, "cut short": damages["cut short"], "removed": os.Remove} {

@@ -34,8 +34,8 @@ func (h *fixture) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
 	return slow, line
 }
 
-// While a large mail is on its way, others come in and are answered. Nobody else
-// fetches it. Then it has its own turn, once.
+// While a large mail is being fetched, other mail is read and answered, and no other process
+// fetches it. Then it gets one turn.
 func TestLargeMailDelaysNothing(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -78,8 +78,8 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 	}
 }
 
-// A poll that ends in the middle of a large mail loses nothing, and counts no
-// failure. The next poll fetches it.
+// A poll that ends during the fetch of a large mail loses nothing and counts no failure. The next
+// poll fetches it.
 func TestLargeMailIsInterrupted(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -102,8 +102,8 @@ func TestLargeMailIsInterrupted(t *testing.T) {
 	}
 }
 
-// A large mail that the server does not hand out is a failure like that of any
-// mail: it is tried again with pauses, told, and holds up nothing, silence included.
+// A large mail that the server does not deliver is retried with pauses and reported, like any
+// mail. It holds up neither other mail nor the end of a phase.
 func TestLargeMailIsRetried(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

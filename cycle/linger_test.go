@@ -52,8 +52,7 @@ func (h *fixture) lingerAfter(d time.Duration) {
 	check(h.t, err)
 }
 
-// Whatever comes while a poll lingers gets its turn at once, and that ends the
-// lingering: by each channel, long before the time is over.
+// A message that comes while a poll lingers gets its turn at once and ends the lingering.
 func TestLingerReacts(t *testing.T) {
 	for name, come := range map[string]func(h *fixture){
 		"mail": func(h *fixture) { h.receive(letter{id: "<one@example.com>"}) },
@@ -75,8 +74,8 @@ func TestLingerReacts(t *testing.T) {
 	}
 }
 
-// One login serves the poll and the lingering. One process lingers at a time,
-// and none beyond its time.
+// The poll and its lingering use one login. One process lingers at a time, and none beyond its
+// time.
 func TestLingerIsOneLogin(t *testing.T) {
 	t.Parallel()
 	h := newEngagedFixture(t)

@@ -61,8 +61,8 @@ func (h *fixture) pollBeside() cycle.Report {
 	}
 }
 
-// An answer leaves when the agent is done. Its process may live on; the next turn
-// waits for its end. What it does meanwhile costs money, and changes nothing else.
+// The answer is sent when the agent is done. Its process may live on; the next turn waits for its
+// end. Its later work costs money and has no other effect.
 func TestAnswerIsSentBeforeAgentExits(t *testing.T) {
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})

@@ -29,8 +29,8 @@ func sorted(events []view.LiveEvent) string {
 	return strings.Join(all, " ")
 }
 
-// A follower hears of a step while the agent works, and of each event once, also when
-// it comes back with the id of any of them.
+// A follower gets each step while the agent works and each event once, and can resume after the
+// id of any of them.
 func TestFollowEvents(t *testing.T) {
 	h := newRestingFixture(t)
 	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
@@ -78,8 +78,7 @@ func TestFollowEvents(t *testing.T) {
 	}
 }
 
-// A follower that begins while an agent works, from anywhere, hears of its steps from
-// there on.
+// A follower that begins while an agent works gets its steps from there on.
 func TestFollowEventsOfRunningAgent(t *testing.T) {
 	h := newRestingFixture(t)
 	onTime := func() { h.clock.advance(time.Since(h.clock.Now())) } // as the steps are
@@ -127,8 +126,7 @@ func TestFollowEventsOfRunningAgent(t *testing.T) {
 	}
 }
 
-// A follower goes on where the state begins again: it was removed, or an older copy of it
-// was put back.
+// A follower continues if the state was removed or replaced by an older copy.
 func TestFollowEventsOfNewState(t *testing.T) {
 	h := newAwakeFixture(t)
 	toggle := func() {
@@ -167,7 +165,7 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-// What is not an id leads nowhere.
+// Invalid ids of events are errors.
 func TestParseCursor(t *testing.T) {
 	for _, text := range []string{"", "x", "-1", "1.", "1.x", "1.2/", "1.2/t", "1.2/../3.4", "1.2/t/3", "1.2/t/3.x", "1.2/t/x.3", "1.2/T/3.4", "1.2/t/3.4/5", "99999999999999999999"} {
 		if c, err := view.ParseCursor(text); err == nil {

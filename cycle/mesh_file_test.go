@@ -47,8 +47,8 @@ func (h *fixture) blobsAnswer(method string, code int) {
 
 const peersFile = "rows\x00and\ncolumns\n"
 
-// A peer's file is in the context box under its own name, and what the turn leaves in its
-// output box goes back with the report.
+// A peer's file is in the context box under its own name, and files in the output box are sent
+// with the report.
 func TestMeshFilesBothWays(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`
@@ -80,7 +80,7 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 	h.wantEmpty("outbox")
 }
 
-// A question takes a file along, and the turn that asked reads what came with the report.
+// A question carries a file, and the turn that asked gets the file of the report.
 func TestPeerQuestionWithFile(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -111,8 +111,8 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 	}
 }
 
-// A message waits on the mesh while its file cannot be had, and holds up no other. When it
-// is taken without the file, it says so.
+// A message waits on the mesh while its file is unavailable, and delays no other message. If it
+// is taken without the file, its prompt says so.
 func TestMessageWaitsForFile(t *testing.T) {
 	t.Parallel()
 	t.Run("later", func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestMessageWaitsForFile(t *testing.T) {
 	}
 }
 
-// A mesh that carries no files: a question is undeliverable, and says why; a report goes
-// without the file, and says so.
+// On a mesh without files a question with a file is undeliverable, with the reason; a report is
+// sent without the file and says so.
 func TestMeshWithoutFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.blobsAnswer("", http.StatusNotFound)
@@ -188,7 +188,7 @@ echo done
 	}
 }
 
-// What lies on the disk may be damaged, before it leaves and after it came.
+// Files may be damaged on the disk before they are sent or after they arrived.
 func TestDamagedMeshFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("before it leaves", func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestDamagedMeshFiles(t *testing.T) {
 	})
 }
 
-// What is too much is refused where it is said, and nothing is left behind.
+// Files beyond a limit are refused, and no copies are left.
 func TestMeshFileLimits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -247,8 +247,7 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 	h.wantEmpty("outbox")
 }
 
-// A message whose files were not asked for, because those of others took the time of each
-// poll, waits for them all the same.
+// A message waits for its files even if no poll had time to ask for them.
 func TestMessageWaitsForFileOverPolls(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -274,7 +273,7 @@ func TestMessageWaitsForFileOverPolls(t *testing.T) {
 	}
 }
 
-// No path of ours leaves with a report that goes without one of its files.
+// A report that is sent without one of its files names no local path.
 func TestReportNamesNoLocalPath(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.blobsAnswer("PUT", http.StatusInsufficientStorage)
@@ -293,7 +292,7 @@ func TestReportNamesNoLocalPath(t *testing.T) {
 	}
 }
 
-// A disk that fails while a file of the output box is kept is told without its place.
+// An error while a file of the output box is saved is reported without the local path.
 func TestUnsavedFileIsReported(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)

@@ -85,7 +85,7 @@ func TestFirstPollTakesUnreadMailOnly(t *testing.T) {
 	h.wantReplies("I read: new")
 }
 
-// The set of the baseline is taken whatever its flags become.
+// Unread mail at the first poll is taken even if a person reads it later.
 func TestFirstPollMailIsTakenAfterReading(t *testing.T) {
 	h := newFixture(t)
 	uid := h.receive(letter{id: "<new@example.com>"})
@@ -148,8 +148,8 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 	}
 }
 
-// A mail that the server cannot deliver is never given up. It is told once after the
-// third failure, once after a day and once when it comes in, and holds up nothing.
+// A mail that the server cannot deliver is never given up. It is reported after the third
+// failure, after a day and when it arrives, and delays nothing.
 func TestUnfetchableMailIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -230,8 +230,8 @@ func TestRepliesSwitchedOff(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// A mark for which no poll has waited stays owed until the next poll has seen the server
-// do it. So a mark that was lost is made again, and the mail is not taken again.
+// A \Seen mark stays pending until the next poll sees it on the server. So a lost mark is
+// repeated, and the mail is not taken again.
 func TestLostSeenMarkIsRepeated(t *testing.T) {
 	h := newAwakeFixture(t)
 	uid := h.receive(letter{subject: "@goulard3120 one"})

@@ -35,8 +35,7 @@ func TestPeerMessageGetsReport(t *testing.T) {
 	h.wantPhase(state.PREP)
 }
 
-// An answer that is too long for the mesh is truncated with a mark, whatever
-// size its bytes have in JSON.
+// An answer that is too long for the mesh is truncated with a mark, whatever its size in JSON.
 func TestLongReportIsTruncated(t *testing.T) {
 	t.Parallel()
 	for name, unit := range map[string]string{"plain": "x", "quotes": `"\`, "lines": "a\n", "letters of four bytes": "𝄞", "markup": "<&>"} {
@@ -91,8 +90,7 @@ func TestMeshNudgeWakesOnce(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// A mesh that fails costs nothing but its own messages (docs/design.md,
-// "Promises" 6).
+// A failing mesh affects only its own messages (docs/design.md, "Promises" 6).
 func TestMailWorksWithoutMesh(t *testing.T) {
 	t.Parallel()
 	answer := func(code int, kind, body string) http.HandlerFunc {
@@ -203,10 +201,10 @@ func TestPeerBacklogDoesNotBlockOperator(t *testing.T) {
 	}
 }
 
-// Who may do what via the mesh (docs/protocol.md, "The mesh"; docs/design.md, "Promises" 4): a
-// token proves the sender; only listed peers cause turns, and a peer that
-// claims to be the operator is not the operator; hops end loops; our own echoes
-// are dropped.
+// The gate of the mesh (docs/protocol.md, "The mesh"; docs/design.md, "Promises" 4): a token
+// proves the sender; only listed peers cause turns, and a peer that claims to be the operator is
+// still a peer; hops end loops; our own echoes are dropped. Every item is acknowledged, and
+// rejected ones are kept in quarantine.
 func TestMeshGate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -320,8 +318,8 @@ func (h *fixture) serveItems(items ...any) (acked *[]string) {
 	return acked
 }
 
-// A nudge through the mesh passes the gates of a message. What fails them is
-// noted, counted and acknowledged, and wakes nobody (docs/design.md, "The gate").
+// A nudge through the mesh passes the gates of a message. A rejected nudge is noted, counted and
+// acknowledged, and does not wake the agent (docs/design.md, "The gate").
 func TestMeshNudgeGate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -380,8 +378,8 @@ func TestMeshNudgeGate(t *testing.T) {
 	}
 }
 
-// Whatever numbers and sizes a mesh sends, mail is answered, the state stays small
-// and can be written (docs/design.md, "Promises" 6).
+// With any numbers and sizes in the items of a mesh, mail is answered, and the state stays small
+// and valid (docs/design.md, "Promises" 6).
 func TestHostileMeshItems(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)

@@ -34,8 +34,8 @@ func newActiveFixture(t *testing.T) *fixture {
 	return h
 }
 
-// A mail server that is down, silent, or denies the login costs the cycle its
-// mail, and nothing else (docs/design.md, "Promises" 6).
+// A mail server that is down, silent, or denies the login affects only mail (docs/design.md,
+// "Promises" 6).
 func TestMeshAndNudgesWorkWithoutIMAP(t *testing.T) {
 	t.Parallel()
 	for name, break_ := range map[string]func(*testing.T, *fixture){
@@ -108,8 +108,7 @@ func TestMailDuringOutageKeepsPhase(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// A server that is slow, but not dead, costs a cycle what it does in twenty
-// seconds. Nothing is begun after that, and the next cycles do the rest.
+// A cycle spends at most twenty seconds on a slow server. The next cycles do the rest.
 func TestSlowSMTPServerIsLeft(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"

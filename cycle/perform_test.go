@@ -39,9 +39,8 @@ func (h *fixture) hangUpAfterDot(kind string) (accepted func() []string) {
 	}
 }
 
-// A reply whose fate is unknown is sent again, the same bytes under the same
-// Message-ID, five times at most. Then it is reported via the mesh
-// (docs/design.md, "Save before effects").
+// A reply of unknown fate is sent again with the same bytes and Message-ID, five times at most.
+// Then it is reported via the mesh (docs/design.md, "Save before effects").
 func TestReplyOfUnknownFateIsRepeated(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -97,7 +96,7 @@ func TestReplyOfUnknownFateArrives(t *testing.T) {
 	}
 }
 
-// An ack is not repeated: a second one is worth nothing.
+// An ack of unknown fate is not repeated.
 func TestAckOfUnknownFateIsNotRepeated(t *testing.T) {
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("ack")
@@ -143,8 +142,7 @@ func TestTemporaryRefusalBacksOff(t *testing.T) {
 	h.wantSent("reply reply")
 }
 
-// The order holds for each recipient: what is behind a row that backs off
-// waits.
+// The mails to a recipient keep their order: those behind a row that backs off wait.
 func TestMailsOfRecipientKeepOrder(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
@@ -179,7 +177,7 @@ func TestPermanentRefusalIsRelayed(t *testing.T) {
 	h.wantReportedViaMesh("no such user")
 }
 
-// An SMTP server that is down or silent costs a timeout, and nothing is lost.
+// An SMTP server that is down or silent costs a timeout, and no mail is lost.
 func TestSMTPOutageLosesNoMail(t *testing.T) {
 	t.Parallel()
 	refusing := func(t *testing.T) string { return mailtest.StartNobody(t) }
@@ -201,8 +199,8 @@ func TestSMTPOutageLosesNoMail(t *testing.T) {
 	}
 }
 
-// A mesh that is down delays a report. A mesh that rejects the report ends it,
-// and the operator is told.
+// A mesh that is down delays a report. If the mesh rejects the report, it is given up and the
+// operator is told.
 func TestReportWhileMeshFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

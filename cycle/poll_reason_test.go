@@ -36,8 +36,7 @@ func TestPollReason(t *testing.T) {
 	h.wantPollReason("when cron did not poll", "next poll")
 }
 
-// What has a time of its own does not wait for cron, which is about to come or, with mode
-// "none", may not.
+// A timed row does not wait for cron, which may be about to poll or, in mode "none", never polls.
 func TestPollReasonDueRow(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -50,7 +49,7 @@ func TestPollReasonDueRow(t *testing.T) {
 	h.wantPollReason("when the sender was silent, ten seconds before cron polls", "inbox")
 }
 
-// A phase does not end while a turn is suspended, for hours perhaps: nothing is due then.
+// A phase does not end while a turn is suspended, so no poll is due.
 func TestPollReasonWhileTurnWaits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -77,8 +77,8 @@ func (h *fixture) wantNoNudges() {
 	}
 }
 
-// Sending a turn's reply takes cycle.lock too. A process that finds it taken
-// then relies on the sender.
+// Sending a turn's reply takes cycle.lock. A process that finds it taken relies on the sender to
+// see its nudge.
 func TestNudgeDuringSendIsSeen(t *testing.T) {
 	h := newAwakeFixture(t)
 	detached := h.detached()
@@ -146,8 +146,8 @@ func TestRoundsAreLimited(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// Whatever many processes do at once, each nudge is seen, one ack is sent, and
-// no file is left.
+// When many processes nudge and poll at once, each nudge is seen, one ack is sent, and no file is
+// left.
 func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -233,7 +233,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 	}
 }
 
-// A nudge that comes while nobody polls waits for the next poll.
+// A nudge file that a script writes waits for the next poll.
 func TestNudgeFilesOfScripts(t *testing.T) {
 	h := newAwakeFixture(t)
 	dir := h.agent.Store.Path(store.NudgesDir)

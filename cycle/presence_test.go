@@ -106,8 +106,8 @@ func TestPublishingCostsNothing(t *testing.T) {
 	}
 }
 
-// The registry shows that an agent sleeps once its inbox is empty after a turn,
-// and that it is awake when something has come.
+// The registry shows that an agent sleeps once its inbox is empty after a turn, and that it is
+// awake after a message came.
 func TestRegistryShowsSleep(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -122,9 +122,8 @@ func TestRegistryShowsSleep(t *testing.T) {
 	}
 }
 
-// With nothing left to do the agent is marked asleep, and a message wakes it
-// before its turn. A message or a nudge ends the sleep that the agent has asked
-// for.
+// An agent with an empty inbox is marked asleep, and a message wakes it before its turn. A
+// message or a nudge ends a sleep that the agent asked for.
 func TestSleepMarks(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A dry run reads, and changes nothing anywhere.
+// A dry run changes nothing.
 func TestDryRunChangesNothing(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))

@@ -12,8 +12,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// A prompt of the clock may have a session, arguments and a folder of its own. The conversation
-// goes on with its own session afterwards.
+// A prompt of the clock may have its own session, arguments and folder. The conversation then
+// continues with its session.
 func TestClockPromptWithOwnSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `

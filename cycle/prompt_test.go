@@ -60,8 +60,8 @@ func wantNoWords(t *testing.T, text string, want ...string) {
 	}
 }
 
-// A layer of the user's replaces the built-in one. What a sender writes is
-// never a template, and stays fenced.
+// A layer of the user's replaces the built-in one. A sender's text is never a template, and stays
+// fenced.
 func TestUserPromptLayer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
@@ -113,9 +113,8 @@ func TestBrokenPromptLayer(t *testing.T) {
 	}
 }
 
-// The api runner has its prompt in two parts, and the first holds no sender's
-// text. The others get both on standard input; a session that continues gets
-// only what is new.
+// The api runner gets its prompt in two parts, and the first has no text of a sender. The others
+// get both on standard input. A continued session gets only the changes.
 func TestPromptHasTwoParts(t *testing.T) {
 	h := newAwakeFixture(t)
 	stdin, system := h.recordPrompts()

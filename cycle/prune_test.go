@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Files older than keep are removed, a hundred a cycle. What still waits stays,
-// however old it is (docs/design.md, "Costs").
+// Files older than keep are removed, a hundred a cycle, unless a waiting row references them
+// (docs/design.md, "Costs").
 func TestPruneKeepsReferencedFiles(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}

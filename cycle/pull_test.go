@@ -55,7 +55,7 @@ func TestPulledMessageIsAnswered(t *testing.T) {
 	}
 }
 
-// If a message waits and none may be taken, the error says why.
+// If no message can be pulled, the error gives the reason.
 func TestEmptyPullReason(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
@@ -77,8 +77,8 @@ func TestEmptyPullReason(t *testing.T) {
 	}
 }
 
-// The agent has turn.timeout to answer, and not less. Then the message is
-// handed out again, with a note, and the late agent can do nothing.
+// The agent has turn.timeout to answer. Then the message is handed out again, with a note, and a
+// late answer is refused.
 func TestPulledMessageTimesOut(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -107,7 +107,7 @@ func TestPulledMessageTimesOut(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// After three timeouts the message is given up, and the sender is told.
+// After three timeouts the message is given up, and its sender is told.
 func TestPulledMessageIsGivenUp(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -121,7 +121,7 @@ func TestPulledMessageIsGivenUp(t *testing.T) {
 	wantWords(t, h.onlyReply().text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3")
 }
 
-// `stop` ends a pulled turn at once: nothing else can.
+// `stop` ends a pulled turn at once.
 func TestPulledTurnIsStopped(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -135,8 +135,8 @@ func TestPulledTurnIsStopped(t *testing.T) {
 	}
 }
 
-// A message whose text is lost on the disk lets the next one pass, and is handed out
-// once it was had again.
+// A message whose file is lost does not block the next one, and is handed out once it is fetched
+// again.
 func TestPulledMessageWithLostText(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
@@ -158,7 +158,7 @@ func TestPulledMessageWithLostText(t *testing.T) {
 	}
 }
 
-// Retry and drop do what they say, and no more.
+// Retry queues a failed message again under a new turn, and a dropped message does not run.
 func TestRetryAndDrop(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false

@@ -15,8 +15,8 @@ func (h *fixture) asStranger() {
 	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }
 
-// What a stranger sends lies in quarantine with its files. Released, it has its turn with
-// them.
+// A stranger's message is kept in quarantine with its files, and has them in its turn after its
+// release.
 func TestReleasedMessageKeepsFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
@@ -44,8 +44,8 @@ func TestReleasedMessageKeepsFiles(t *testing.T) {
 	h.wantEmpty("quarantine")
 }
 
-// Without a file that was damaged, or for which there was no room, the message is released
-// all the same, and says so.
+// A message is released even if a file was damaged or not kept for lack of room, and its prompt
+// says so.
 func TestReleasedMessageWithoutFile(t *testing.T) {
 	t.Parallel()
 	t.Run("damaged", func(t *testing.T) {

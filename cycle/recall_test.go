@@ -74,7 +74,7 @@ func TestRecallWithLittleRoom(t *testing.T) {
 	}
 }
 
-// For each message of a backlog the prompt holds what was said before it, once.
+// The prompt of each message of a backlog has the earlier exchanges once.
 func TestPromptCountsBacklog(t *testing.T) {
 	h, stdin := newRecallFixture(t, "the first of all")
 	for _, text := range []string{"one", "two", "three", "four"} {

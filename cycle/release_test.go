@@ -47,8 +47,8 @@ func (h *fixture) release(key string) (already bool) {
 	return already
 }
 
-// A released mail runs like any mail of the operator, even if it is a copy, by
-// its Message-ID, of an accepted one, and long behind the cursor.
+// A released mail runs like any mail of the operator, even if it is far behind the cursor or a
+// copy, by its Message-ID, of an accepted mail.
 func TestReleasedMailRunsOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -97,8 +97,8 @@ func (h *fixture) crashInRelease(key string) {
 	h.agent.Store.Hook = nil
 }
 
-// A crash between the commit of a release and the removal of the folder leaves
-// an item that no longer counts as quarantined. A second release runs nothing.
+// An item that is left by a crash between the commit of a release and the removal of its folder
+// does not count as quarantined. A second release runs nothing.
 func TestReleaseSurvivesCrash(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
@@ -115,7 +115,7 @@ func TestReleaseSurvivesCrash(t *testing.T) {
 	h.wantEmpty(store.QuarantineDir)
 }
 
-// What a crash left behind is removed with the next rejected item.
+// The folder that a crash left is removed with the next rejected item.
 func TestReleaseLeftoversAreCleared(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
@@ -129,7 +129,7 @@ func TestReleaseLeftoversAreCleared(t *testing.T) {
 	}
 }
 
-// Answers go to the operator, whatever other address is in From.
+// The answer goes to the operator even if From has another address too.
 func TestReleasedMailIsAnsweredToOperatorOnly(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{from: "evil@example.net>, <" + operator})
@@ -148,7 +148,7 @@ func TestReleasedMailIsAnsweredToOperatorOnly(t *testing.T) {
 	}
 }
 
-// A STOP that was rejected stops nothing until it is released.
+// A rejected control is obeyed once it is released.
 func TestReleasedControlIsObeyed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "HALT", fields: "Precedence: bulk\r\n"})
@@ -166,7 +166,7 @@ func TestReleasedControlIsObeyed(t *testing.T) {
 	h.wantSent("answer")
 }
 
-// Of a mail that is too big only the header is kept.
+// Only the header of a mail that is too large is kept.
 func TestTooLargeMailIsNotReleased(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.MaxSize = 1000
@@ -198,7 +198,7 @@ func TestReleasedMeshMessage(t *testing.T) {
 	}
 }
 
-// An expelled item leaves nothing that keeps out the real message.
+// After an item was expelled, the real message can come in.
 func TestExpelledItemLeavesNoTrace(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
@@ -216,8 +216,8 @@ func TestExpelledItemLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A flood of forged mail is kept up to its limit and counted beyond it. What
-// other gates reject, and what others send, is still kept.
+// A flood of forged mail is kept up to its limit and then only counted. Items of other gates and
+// other senders are still kept.
 func TestQuarantineLimitsSender(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.Require = "dmarc"
@@ -244,8 +244,8 @@ func TestQuarantineLimitsSender(t *testing.T) {
 	h.wantSent("")
 }
 
-// When the folder is full, the oldest item of the sender with the largest share
-// is evicted, but none that the operator is asked about.
+// In a full folder the oldest item of the sender with the largest share is evicted, but no item
+// that the operator is to be asked about.
 func TestFullQuarantineEvictsLargestSender(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

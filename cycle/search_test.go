@@ -7,8 +7,7 @@ import (
 	"agentstateloop/state"
 )
 
-// A search finds what was said in any month, best first, but nothing from
-// before a reset.
+// A search covers all months, best matches first, but nothing from before a reset.
 func TestSearchHistory(t *testing.T) {
 	t.Parallel()
 	said := append([]string{"the red door", "a red door, and another red door"}, smallTalk(60)...)

@@ -17,9 +17,9 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// What an agent plans has the rights of the conversation that it belongs to: those of
-// self in its operator's, and a peer's never more than the peer's. It is shown nothing of
-// the other conversation, and a peer gets nothing by itself.
+// A planned turn has the rights of its conversation: those of self in the operator's, and a
+// peer's never more than the peer's. It does not see the other conversation, and only the
+// operator gets its answer.
 func TestRightsOfPlannedTurns(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -49,8 +49,8 @@ func TestRightsOfPlannedTurns(t *testing.T) {
 	}
 }
 
-// What a turn of the agent's own has to say is mailed, in the operator's newest
-// conversation. Nothing to say is a success without a mail.
+// The answer of a turn that the agent planned is mailed in the operator's newest conversation. An
+// answer without news succeeds without a mail.
 func TestWakeupReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		plays, mail string
@@ -94,8 +94,7 @@ func TestWakeupReply(t *testing.T) {
 	}
 }
 
-// A retried turn of the agent's own counts as one of the streak, and is told that it
-// was started again.
+// A retried wakeup counts as one of the streak, and its prompt says that it was started again.
 func TestRetryOfWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
@@ -111,7 +110,7 @@ func TestRetryOfWakeup(t *testing.T) {
 	wantWords(t, h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).")
 }
 
-// After a reset a reminder is not told what was said before it.
+// A reminder survives a reset, and its turn does not see the earlier conversation.
 func TestReminderSurvivesReset(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -149,7 +148,7 @@ func TestWakeupLimits(t *testing.T) {
 	}
 }
 
-// What an agent in a box asks of its runner: the same as by its commands.
+// A sandboxed agent can plan turns through its runner with the same limits as its commands.
 func TestRelayPlansTurns(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
@@ -186,7 +185,7 @@ func TestRelayPlansTurns(t *testing.T) {
 	}
 }
 
-// An agent that pulls gets what it has planned as well, when its time has come.
+// An agent that pulls its messages gets its planned turns when they are due.
 func TestPullWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns = nil, false
@@ -206,8 +205,7 @@ func TestPullWakeup(t *testing.T) {
 	}
 }
 
-// The rest that follows an answer ends no sleep with a reason. Another turn has planned
-// that, and nobody has said that it is over.
+// The rest after an answer does not end a sleep with a reason, which another turn has planned.
 func TestRestKeepsSleep(t *testing.T) {
 	for _, wakes := range []bool{false, true} {
 		h := newAwakeFixture(t)
@@ -245,8 +243,8 @@ func TestSleepEndsEarly(t *testing.T) {
 	}
 }
 
-// The operator who asks by mail hears what is planned, and what keeps it waiting. It is
-// not counted among the messages.
+// The answer to STATUS lists planned turns and the reason why they wait. They do not count as
+// messages.
 func TestStatusMailShowsWakeups(t *testing.T) {
 	h := newAwakeFixture(t)
 	for _, when := range []string{"40d", "10m"} {
@@ -265,7 +263,7 @@ func TestStatusMailShowsWakeups(t *testing.T) {
 	)
 }
 
-// An agent somewhere else than in UTC is told the time as remind reads it.
+// The prompt of an agent in another zone than UTC has the local time, as remind reads it.
 func TestPromptHasLocalTime(t *testing.T) {
 	h := newAwakeFixture(t)
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -7,7 +7,7 @@ import (
 	_ "time/tzdata"
 )
 
-// TestParseWhen reads what a reminder may name, in a zone whose clocks change.
+// TestParseWhen parses times of reminders in a zone with daylight saving time.
 func TestParseWhen(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)

@@ -119,8 +119,8 @@ func TestSentCopyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestSentCopyIsGivenUp checks that a missing folder holds nothing up, that the copies are
-// made when it is there, and that they are given up after a day.
+// TestSentCopyIsGivenUp checks that a missing folder delays nothing, that the copies are made
+// once it exists, and that they are given up after a day.
 func TestSentCopyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

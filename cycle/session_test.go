@@ -115,8 +115,8 @@ func TestResetDuringTurnEndsSession(t *testing.T) {
 	h.wantSessions("- -")
 }
 
-// A session that claude cannot go on with is dropped, whatever its words, once the turn has
-// succeeded with a fresh one, which is tried at once. That attempt does not count.
+// A session that claude cannot continue, with any error, is dropped once a fresh session has
+// succeeded. The fresh session is tried at once, and the failed attempt does not count.
 func TestBrokenSessionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]string{
@@ -149,8 +149,8 @@ init s$(wc -l <argv); answer hello
 	}
 }
 
-// An inference that fails without its session, too, keeps that, and the operator is told why
-// (docs/design.md, "Turns").
+// An inference that also fails with a fresh session keeps the old session, and the operator gets
+// the reason (docs/design.md, "Turns").
 func TestFailedInferenceKeepsSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `

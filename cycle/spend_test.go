@@ -53,7 +53,7 @@ func TestCostIsCommittedWithTurnEnd(t *testing.T) {
 	}
 }
 
-// An attempt that failed costs something too, and so does one that asked.
+// The cost of failed and suspended attempts is counted.
 func TestFailedAndSuspendedAttemptsAreBilled(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -115,8 +115,8 @@ func (h *fixture) billOf(usd float64) {
 	check(h.t, os.WriteFile(filepath.Join(dir, "events.jsonl"), []byte(text), 0o600))
 }
 
-// What is known of a dead runner's attempt counts. Once the turn has used up
-// its budget, it is not tried again.
+// The known cost of a dead runner's attempt counts. A turn that has used up its budget is not
+// tried again.
 func TestDeadRunnerIsBilled(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn.Runner = turn.Claude
@@ -149,7 +149,7 @@ func TestTurnWithoutMoneyIsNotSuspended(t *testing.T) {
 	wantWords(t, task.Reason, "the budget of one turn, $0.01, is used up, so the turn does not wait for its answers")
 }
 
-// What a turn may spend, and what it spends call by call.
+// Allowance returns how much a turn may spend, and Spend counts each call.
 func TestAllowanceAndSpend(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Prices = turn.NewPrices(nil, 1)
@@ -206,8 +206,8 @@ func TestAllowanceAndSpend(t *testing.T) {
 	}
 }
 
-// What is left in tier critical is the operator's. A turn that another agent
-// has caused makes no further request, even if it began in better times.
+// In tier critical the rest of the budget is for the operator. A running turn of another agent
+// makes no further request.
 func TestPeerTurnInTierCritical(t *testing.T) {
 	t.Parallel()
 	for who, left := range map[string]state.Micros{"peer": 0, "operator": 50_000} {
@@ -233,7 +233,7 @@ func TestPeerTurnInTierCritical(t *testing.T) {
 	}
 }
 
-// The registry shows what an agent can afford, and so does the prompt.
+// The registry and the prompt show the tier.
 func TestPromptHasTier(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; answer hello\n")
@@ -261,8 +261,8 @@ func TestPromptHasTier(t *testing.T) {
 	}
 }
 
-// While money is short a cheaper program runs, with more arguments, and the prompt says
-// so. It says nothing of the kind where nothing is cheaper.
+// While money is short a cheaper program or model runs, and the prompt says so. It does not say
+// so if there is nothing cheaper.
 func TestLowCompute(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -69,7 +69,7 @@ answer done
 	}
 }
 
-// The status does not show what a killed runner has left.
+// The status does not show the agent of a killed runner.
 func TestStatusShowsNoDeadAgent(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

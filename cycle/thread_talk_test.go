@@ -68,8 +68,8 @@ func (th *threads) wantOnlyWord(got attemptInput, word string) {
 	th.wantOnly(got, word)
 }
 
-// TestThreadsAreIsolated plays what can come between two mails of a thread. Each thread keeps
-// its own session and history, and all share the memory.
+// TestThreadsAreIsolated plays the events that can come between two mails of a thread. Each
+// thread keeps its own session and history, and all share the memory.
 func TestThreadsAreIsolated(t *testing.T) {
 	t.Parallel()
 	const bread, car = operatorsWord, peersWord
@@ -170,8 +170,8 @@ func TestMailsWithoutIDAreSeparateThreads(t *testing.T) {
 	}
 }
 
-// TestTellAndMeshAreInNoThread checks that what is said outside of mail is in no thread,
-// and that a program which collects mails does not mix threads.
+// TestTellAndMeshAreInNoThread checks that messages outside of mail belong to no thread, and that
+// collected mails of different threads are not mixed.
 func TestTellAndMeshAreInNoThread(t *testing.T) {
 	t.Parallel()
 	th := newThreads(t)
@@ -199,9 +199,9 @@ func TestTellAndMeshAreInNoThread(t *testing.T) {
 	}
 }
 
-// TestReminderIsAnsweredInItsThread checks that the answer of what the agent planned goes
-// into the thread in which it was planned, whatever was said since, and begins one if it was
-// planned elsewhere.
+// TestReminderIsAnsweredInItsThread checks that the answer of a planned turn goes into the thread
+// in which it was planned, even after other mail, and begins a thread if it was planned
+// elsewhere.
 func TestReminderIsAnsweredInItsThread(t *testing.T) {
 	t.Parallel()
 	for _, byThread := range []bool{false, true} {

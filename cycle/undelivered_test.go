@@ -22,7 +22,7 @@ func refusedReply(t *testing.T) *fixture {
 	return h
 }
 
-// What was refused for good is kept, and told by mail without what it says.
+// A permanently refused mail is kept, and reported by mail without its text.
 func TestPermanentRefusalIsKeptAndReported(t *testing.T) {
 	t.Parallel()
 	h := refusedReply(t)
@@ -67,7 +67,7 @@ func TestRefusedNoticeWaitsForNextMail(t *testing.T) {
 	h.wantSent("reply notice")
 }
 
-// retry sends what was given up again: the same id and the same bytes.
+// Retry sends an undelivered row again with the same id and bytes.
 func TestRetrySendsTheSameBytes(t *testing.T) {
 	h := refusedReply(t)
 	row := h.state().Undelivered[0]
@@ -121,7 +121,7 @@ func TestDropRemovesTheBytes(t *testing.T) {
 	}
 }
 
-// What is being sent cannot be dropped.
+// A row that is being sent cannot be dropped.
 func TestDropRefusesRowBeingSent(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -140,7 +140,7 @@ func TestDropRefusesRowBeingSent(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// The bytes of what was given up outlive the pruner until they are too old.
+// Prune keeps the bytes of an undelivered row until they are too old.
 func TestPruneKeepsUndeliveredRows(t *testing.T) {
 	t.Parallel()
 	h := refusedReply(t)

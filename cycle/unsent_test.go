@@ -38,8 +38,8 @@ func sendingFailure(r cycle.Report) string {
 	return ""
 }
 
-// A submission server that is down, silent or answers 4xx is told in the report, the
-// log and the status, until a mail goes through.
+// An SMTP server that is down, silent or answers 4xx is in the report, the log and the status
+// until a mail is sent.
 func TestSendingOutageIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -85,7 +85,8 @@ func TestSendingOutageIsReported(t *testing.T) {
 	}
 }
 
-// What one recipient's mailbox cannot take names the mail, and is not the server's.
+// If the server refuses one recipient, the report names the mail, and the server does not count
+// as failing.
 func TestRefusedRecipientIsNamed(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
@@ -151,7 +152,7 @@ func TestPerformConnectsOnce(t *testing.T) {
 	}
 }
 
-// A mesh that takes nothing is a source that failed, too.
+// A mesh that accepts no message is a failed source.
 func TestMeshSendFailureIsReported(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
@@ -164,7 +165,7 @@ func TestMeshSendFailureIsReported(t *testing.T) {
 	h.wantLogged("503")
 }
 
-// What a command or a turn tries to send outside of a poll, and cannot, is in the log.
+// A failure to send outside of a poll is logged.
 func TestFailedFlushIsLogged(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
@@ -176,7 +177,7 @@ func TestFailedFlushIsLogged(t *testing.T) {
 	h.wantLogged("send: reply.")
 }
 
-// A lingering poll tells what failed later, as its first poll does.
+// A lingering poll reports later failures too.
 func TestLingeringPollReportsFailures(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -236,8 +237,8 @@ func TestPollByHandRetriesAtOnce(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// While an answer is owed the agent polls and tries each minute. What events have
-// overtaken is not sent late.
+// While an answer is pending the agent polls and retries each minute. An overtaken ack is not
+// sent late.
 func TestPendingAnswerIsSentWithinAMinute(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -286,7 +287,7 @@ func TestPendingAnswerKeepsPhaseForAnHour(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// An agent that was sent to IDLE goes on trying each minute.
+// An agent that was sent to IDLE still retries each minute.
 func TestPendingAnswerInIdle(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")

@@ -17,8 +17,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What the gate rejects makes a watcher ask for a poll once a minute at most,
-// however often it rings. What passes the gate does at once.
+// Rejected items make a watcher ask for at most one poll a minute. Accepted ones do so at once.
 func TestWatcherIgnoresStrangers(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
@@ -146,8 +145,7 @@ func TestWatcherRepeatsUntilStateShowsHalt(t *testing.T) {
 	}
 }
 
-// TestWatcherIgnoresUnprovenGo checks that a watcher waits as long as ever when nothing
-// proves the GO that came after a HALT.
+// TestWatcherIgnoresUnprovenGo checks that an unproven GO after a HALT causes no extra polls.
 func TestWatcherIgnoresUnprovenGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := &quietMesh{halted: true}

@@ -75,8 +75,7 @@ func (h *fixture) reapUnder() {
 	h.step(state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"})
 }
 
-// A runner whose epoch has passed drops its result: nothing of it is sent or
-// kept.
+// The result of a runner with a stale epoch is neither sent nor kept.
 func TestStaleResultIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
@@ -106,7 +105,7 @@ func TestStaleResultIsDropped(t *testing.T) {
 	}
 }
 
-// After the last attempt the turn is closed with what there is, and answered.
+// After the last attempt the turn is closed with the output so far, and answered.
 func TestLastAttemptEndsInOneReply(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -133,8 +132,8 @@ func (h *fixture) startAndDie() {
 	}
 }
 
-// Of what is lost on the disk a mail is had again from the mailbox, and a message of
-// the mesh is answered with that fact.
+// A mail whose file is lost is fetched again, and a message of the mesh is answered with the
+// error.
 func TestLostPayload(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
@@ -151,8 +150,7 @@ func TestLostPayload(t *testing.T) {
 	}
 }
 
-// An agent that has put something in the way of its own lock cannot stop the
-// cycles after it (docs/design.md, "Promises" 6).
+// An agent that replaces its own lock cannot stop later cycles (docs/design.md, "Promises" 6).
 func TestUnreadableAgentLock(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(alive string) error{

@@ -24,9 +24,9 @@ func newWithholdingFixture(t *testing.T) (*fixture, *mailtest.Scripted) {
 	return h, server
 }
 
-// TestServerWithholdsMail polls a server that withholds headers and bodies at
-// random, hangs up, answers searches with nothing and forgets UIDNEXT. When it is
-// honest again, each mail gets its one answer within a day.
+// TestServerWithholdsMail polls a server that withholds headers and bodies at random, hangs up,
+// answers searches with nothing and forgets UIDNEXT. Once it behaves again, each mail gets one
+// answer within a day.
 func TestServerWithholdsMail(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
@@ -103,9 +103,8 @@ func TestServerWithholdsMail(t *testing.T) {
 	}
 }
 
-// TestDailySweep checks that the first poll of a local day looks for mail that
-// was missed, says so in the history, and asks nothing later that day; and that a poll
-// after a recovery does the same.
+// TestDailySweep checks that the first poll of a local day looks for missed mail and records it,
+// that later polls of that day do not, and that a poll after a recovery does.
 func TestDailySweep(t *testing.T) {
 	t.Parallel()
 	h, server := newWithholdingFixture(t)
@@ -155,8 +154,8 @@ func TestDailySweep(t *testing.T) {
 	}
 }
 
-// TestSilenceIsNotObservedWhileUIDsWait checks that the agent does not go quiet while
-// an answer of the server has not shown what may be the operator's mail.
+// TestSilenceIsNotObservedWhileUIDsWait checks that the agent does not go quiet while the server
+// has not shown a mail that may be the operator's.
 func TestSilenceIsNotObservedWhileUIDsWait(t *testing.T) {
 	h, server := newWithholdingFixture(t)
 	server.Put(string(letter{id: "<one@example.com>"}.raw()), h.clock.Now())
