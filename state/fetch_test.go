@@ -49,8 +49,8 @@ func TestManyFailingMailsAreOneNotice(t *testing.T) {
 	}
 }
 
-// TestFetchNoticesSurviveRecovery checks that what the operator has heard of a failing
-// mail, and that it was dropped, is known after state.json was rebuilt from its copy.
+// TestFetchNoticesSurviveRecovery checks that a state that was rebuilt from its copy knows which
+// failing mails were reported, and which were dropped.
 func TestFetchNoticesSurviveRecovery(t *testing.T) {
 	before := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(2, 2), nine)
 	after := stepWithCursor(before, failingCursor(2, 3), nine.Add(time.Minute))
@@ -72,8 +72,8 @@ func TestFetchNoticesSurviveRecovery(t *testing.T) {
 	}
 }
 
-// TestRebuildRereadsFailingMail checks that a state that is made from the history alone
-// reads the mailbox from before the mail that could not be fetched.
+// TestRebuildRereadsFailingMail checks that a state that is rebuilt from the history alone reads
+// the mailbox from before the mail that could not be fetched.
 func TestRebuildRereadsFailingMail(t *testing.T) {
 	s := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(1, 3), nine)
 	lines := slices.Clone(s.Lines)
@@ -106,7 +106,7 @@ func TestScanKeepsMailDropped(t *testing.T) {
 	}
 }
 
-// TestSecretsInFailures checks that what a server says of a mail is redacted.
+// TestSecretsInFailures checks that the server's words about a mail are redacted.
 func TestSecretsInFailures(t *testing.T) {
 	c := failingCursor(1, 1)
 	c.Failures[1] = c.Failures[1].Again(nine, "NO hunter2")
@@ -157,9 +157,9 @@ func TestClockSetBackKeepsFetchPause(t *testing.T) {
 	}
 }
 
-// A fetch apart and scans change the cursor in any order. Whichever ends last, what
-// is settled is not owed again, what is owed stays owed, and the newest failure of a
-// large mail counts.
+// The fetch of a large mail and a scan change the cursor in any order. Whichever ends last,
+// settled mail stays settled, unread mail stays pending, and the newest failure of a large mail
+// counts.
 func TestLargeMailAndScanInAnyOrder(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	began := state.Cursor{Mailbox: "box", Validity: 7, Next: 10, Owed: []uint32{3, 5}, Large: []uint32{5}}
@@ -198,8 +198,8 @@ func TestLargeMailAndScanInAnyOrder(t *testing.T) {
 	}
 }
 
-// A UID of the mailbox before it was renumbered says nothing about this one: the
-// mail comes in, and no other is marked \Seen for it.
+// A UID from before the mailbox was renumbered is meaningless: the mail comes in, and no other
+// mail is marked \Seen for it.
 func TestLargeMailOfRenumberedMailbox(t *testing.T) {
 	s := state.State{Reading: state.Reading{Cursor: state.Cursor{Mailbox: "box", Validity: 8, Next: 10, Owed: []uint32{5}}}}
 	s = state.Step(s, []state.Event{
@@ -211,7 +211,7 @@ func TestLargeMailOfRenumberedMailbox(t *testing.T) {
 	}
 }
 
-// What was not tried comes before what has failed, and that when it is due.
+// Large mails that were not tried yet come first, then failed ones that are due.
 func TestLargeMailsDue(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	c := state.Cursor{Large: []uint32{1, 2, 3, 4}, Failures: map[uint32]state.Failure{
@@ -305,8 +305,8 @@ func TestNumbersAreNeverReused(t *testing.T) {
 	}
 }
 
-// TestListedItemsAreNumbered checks that an item in quarantine, a mail that cannot be
-// fetched and a large one on its way have numbers, and that what is not kept has none.
+// TestListedItemsAreNumbered checks that items in quarantine, mails that cannot be fetched and
+// large mails being fetched have numbers, and that rejected items that are not kept have none.
 func TestListedItemsAreNumbered(t *testing.T) {
 	c := failingCursor(2, 1)
 	c.Large = []uint32{2, 9}

@@ -225,8 +225,8 @@ func playBusySteps(step state.StepFunc) {
 	}
 }
 
-// TestExpiredHookCallsMakeRoom checks that rows which are given up make room for what is
-// announced in the same step.
+// TestExpiredHookCallsMakeRoom checks that rows that are given up make room for the announcements
+// of the same step.
 func TestExpiredHookCallsMakeRoom(t *testing.T) {
 	s := agent()
 	s.HookCalls = many(200, func(i int) state.Effect { return state.Effect{ID: fmt.Sprint("hook.", i), To: "ops"} })

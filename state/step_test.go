@@ -42,8 +42,8 @@ func TestMintedIDs(t *testing.T) {
 	}
 }
 
-// TestSendingPauses checks how many minutes pass between the tries of a row that fails, each
-// at the end of the pause before it.
+// TestSendingPauses checks the minutes between the tries of a failing row, each made at the end
+// of its pause.
 func TestSendingPauses(t *testing.T) {
 	const id = "effect.1"
 	sends := func(kind state.EffectKind, failed state.SendFailed) state.State {

@@ -66,8 +66,8 @@ func ask(ctx context.Context, m *heartbeat.Monitor, reason string) error {
 	return call.Send(ctx, reason)
 }
 
-// A failure goes where each kind of monitor expects it, and all else stays in the
-// address.
+// A failure is reported at the URL that each kind of monitor expects. The rest of the address is
+// unchanged.
 func TestFailureURL(t *testing.T) {
 	var got *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r }))
@@ -112,7 +112,7 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// What a server may answer costs one request, Patience at most, and names no address.
+// Any answer of a server costs one request and at most Patience, and no error names the address.
 func TestServerAnswers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -178,7 +178,7 @@ func TestServerAnswers(t *testing.T) {
 	}
 }
 
-// A server that does not even accept, or says nothing in TLS, costs Patience at most.
+// A server that does not accept, or is silent in TLS, costs at most Patience.
 func TestSilentServers(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -247,8 +247,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A monitor whose chain ends in another root than before is believed at the second
-// connection.
+// A monitor whose chain ends in another root than before is accepted at the second connection.
 func TestChangedRootIsAccepted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "roots")
 	for _, test := range []struct {
@@ -319,7 +318,7 @@ func TestConnectionIsMadeOnce(t *testing.T) {
 	}
 }
 
-// An address that cannot be used is refused without a word of it.
+// An invalid address is refused, and the error does not repeat it.
 func TestInvalidAddresses(t *testing.T) {
 	for address, want := range map[string]error{
 		"":                                     heartbeat.ErrNotURL,
@@ -357,8 +356,8 @@ func TestInvalidAddresses(t *testing.T) {
 	}
 }
 
-// The address and its keys are redacted in whatever form; names that stand elsewhere too
-// are not.
+// The address and its keys are redacted in every form, but names that also occur elsewhere are
+// not.
 func TestAddressIsRedacted(t *testing.T) {
 	for address, test := range map[string]struct{ hidden, shown []string }{
 		"https://hc-ping.com/073305d2-3582-4dd6-b6a3-425e88583ca2": {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// TestStalledFollowerIsDropped checks that it is given up, and holds nothing for long.
+// TestStalledFollowerIsDropped checks that a follower that does not read is disconnected, and
+// blocks nothing for long.
 func TestStalledFollowerIsDropped(t *testing.T) {
 	ended := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {

@@ -94,7 +94,7 @@ func TestBurstIsOnePoll(t *testing.T) {
 	}
 }
 
-// A listener finds what came while no listener was running.
+// A listener handles the wakes that came while no listener was running.
 func TestListenerFindsEarlierWakes(t *testing.T) {
 	for name, ring := range map[string]func(h *fixture){
 		"nudge": func(h *fixture) { check(h.t, h.agent.Ring("test", "")) },
@@ -166,7 +166,7 @@ func TestSeveralAgents(t *testing.T) {
 	}
 }
 
-// A listener makes a firing of the clock in the first scan after its time.
+// A listener fires a prompt of the clock in the first scan after its time.
 func TestPromptFiresOnTime(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -30,8 +30,8 @@ func (w *wire) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// The listener reconnects to a mail server that was away, and finds the mail that
-// came meanwhile.
+// The listener reconnects to a mail server that was away, and handles the mail that came
+// meanwhile.
 func TestMailServerReconnects(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRankingWords checks where words begin and end, and which are the same.
+// TestRankingWords checks word boundaries, and which words count as the same.
 func TestRankingWords(t *testing.T) {
 	long := strings.Repeat("x", maxWord)
 	for text, want := range map[string]string{

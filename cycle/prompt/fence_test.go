@@ -51,7 +51,7 @@ func TestMessageWithFiles(t *testing.T) {
 	}
 }
 
-// TestFenceAltersNames checks which names would not stand in a fence as they are.
+// TestFenceAltersNames checks which names a fence would alter.
 func TestFenceAltersNames(t *testing.T) {
 	for name, want := range map[string]bool{"old.csv": false, "گزارش\u200cها.pdf": false, "❤\ufe0f.png": false, "《红楼梦》.pdf": false, "ᐸmessage.txt": true, "‹files›.pdf": true} {
 		if Alters(name) != want {
@@ -60,7 +60,7 @@ func TestFenceAltersNames(t *testing.T) {
 	}
 }
 
-// TestFenceKeepsPlainTexts checks that texts which hold no tag of ours stay as they are.
+// TestFenceKeepsPlainTexts checks that texts without a tag of ours stay unchanged.
 func TestFenceKeepsPlainTexts(t *testing.T) {
 	for _, text := range []string{
 		"a < b, c > d, x << 3, 3 <> 4", "if n <= messages", "<div class=\"message\">", "<-history", "<!-- message -->", "</div>\nmessage",

@@ -150,8 +150,8 @@ func matches(text, pattern string) bool {
 	return ok && text == ""
 }
 
-// TestContinuedSessionGetsChangesOnly checks that a session that continues is told only what changes, and
-// that no turn is told the question for a summary.
+// TestContinuedSessionGetsChangesOnly checks that a continued session gets only the changes, and
+// that no turn gets the question for a summary.
 func TestContinuedSessionGetsChangesOnly(t *testing.T) {
 	d := Data{Left: "$1", Memory: "m", ResetNote: "r", History: "h", Wake: "retry", Message: "hi"}
 	for fresh, want := range map[bool]string{
@@ -266,7 +266,7 @@ func TestUnreadableTemplate(t *testing.T) {
 	}
 }
 
-// TestFolderFaults checks what is reported about a folder as a whole.
+// TestFolderFaults checks the faults of a folder as a whole.
 func TestFolderFaults(t *testing.T) {
 	own := folder(t, map[string]string{"ruels.tmpl": "a slip", "rules.tmpl": "fine", "README": "notes"})
 	want := filepath.Join(own.Folder, "ruels.tmpl") + " is not a layer: expected one of reset, identity, rules,"

@@ -88,8 +88,8 @@ func TestItemsAreInOrder(t *testing.T) {
 	}
 }
 
-// TestDamagedItems checks that what cannot be read hides no other item, and that
-// asking for it returns an error.
+// TestDamagedItems checks that an unreadable item hides no other item, and that opening it
+// returns an error.
 func TestDamagedItems(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string

@@ -14,8 +14,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestKnownItems checks that what the state knows is neither kept nor counted
-// again.
+// TestKnownItems checks that items that the state knows are neither kept nor counted again.
 func TestKnownItems(t *testing.T) {
 	for name, c := range map[string]struct {
 		state  state.State
@@ -77,8 +76,7 @@ type rejects struct {
 	want int           // of them kept
 }
 
-// TestSenderLimits checks how much one sender may have kept in a day, and who
-// counts as one.
+// TestSenderLimits checks the daily limit of one sender, and which names count as one sender.
 func TestSenderLimits(t *testing.T) {
 	const known = "op@example.com"
 	for name, all := range map[string][]rejects{
@@ -228,8 +226,8 @@ func TestItemOfDeadPollIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// TestReleasedLeftovers checks that what was released before a crash leaves the
-// folder, and does not count.
+// TestReleasedLeftovers checks that the folder of an item that was released before a crash is
+// removed, and does not count.
 func TestReleasedLeftovers(t *testing.T) {
 	f := newFolder(t)
 	in := intake(f, state.State{})
