@@ -317,7 +317,7 @@ func (a *Agent) Stop(ctx context.Context, reason string) error {
 	if err != nil {
 		return err
 	}
-	if s.Turn.Status == state.HeadIdle && !s.Turn.Lingering() {
+	if !s.Turn.Stoppable() {
 		return ErrNothing
 	}
 	if s, err = a.watchdog().watch(ctx, s); err != nil {

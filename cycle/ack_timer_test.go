@@ -13,18 +13,21 @@ import (
 	"agentstateloop/state"
 )
 
-// newPatientFixture is a fixture whose acks wait for 30 seconds, with an agent that works
-// until it is told to go on.
-func newPatientFixture(t *testing.T) (h *fixture, up, goOn func()) {
+// newLongTurnFixture is a fixture whose acks wait for 30 seconds, and in which a turn has begun.
+// The agent works until goOn, and wait returns after the poll of the turn.
+func newLongTurnFixture(t *testing.T) (h *fixture, goOn func(), wait func() cycle.Report) {
 	t.Helper()
 	h = newAwakeFixture(t)
 	h.agent.Policy.AckAfter = 30 * time.Second
-	up, goOn = h.lingerer()
-	return h, up, goOn
+	up, goOn := h.pauseFirstAttempt()
+	h.receive(letter{id: "<one@example.com>"})
+	wait = h.pollInBackground()
+	up()
+	return h, goOn, wait
 }
 
 // The answer is there first: no ack is sent, and the history says why.
-func TestAnAckWaitsForTheAnswer(t *testing.T) {
+func TestAckIsNotNeededAfterAnswer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.AckAfter = 30 * time.Second
 	h.receive(letter{id: "<one@example.com>"})
@@ -41,12 +44,9 @@ func TestAnAckWaitsForTheAnswer(t *testing.T) {
 
 // The process that runs a long turn sends the ack in its time, once, although no other
 // poll comes.
-func TestTheAckOfALongTurn(t *testing.T) {
+func TestAckOfLongTurnIsSentOnce(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := newPatientFixture(t)
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
+	h, goOn, wait := newLongTurnFixture(t)
 	h.clock.advance(29 * time.Second)
 	asked := func() int { h.clock.mu.Lock(); defer h.clock.mu.Unlock(); return h.clock.asked }
 	before := asked()
@@ -64,13 +64,10 @@ func TestTheAckOfALongTurn(t *testing.T) {
 	}
 }
 
-// Another poll may send it, if that sees first that it is due. It is sent once.
-func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
+// Another poll sends the ack if it sees first that the ack is due. The ack is sent once.
+func TestAckOfLongTurnIsSentByPoll(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := newPatientFixture(t)
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
+	h, goOn, wait := newLongTurnFixture(t)
 	h.clock.advance(30 * time.Second)
 	other := h.blueprint.agent(h.clock.Now)
 	other.Policy.AckAfter = h.agent.Policy.AckAfter
@@ -85,9 +82,9 @@ func TestAPollSendsTheAckOfALongTurn(t *testing.T) {
 }
 
 // An ack whose dot is out when the answer comes is not taken back. The answer follows.
-func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
+func TestAckOnItsWayIsNotWithdrawn(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := newPatientFixture(t)
+	h, goOn, wait := newLongTurnFixture(t)
 	atDot, answered := make(chan struct{}), make(chan struct{})
 	hook := func(_ net.Conn, raw []byte) error {
 		if strings.Contains(string(raw), "standing by") {
@@ -97,9 +94,6 @@ func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
 		return nil
 	}
 	h.onData.Store(&hook)
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
 	h.clock.advance(30 * time.Second)
 	<-atDot
 	goOn()
@@ -110,18 +104,15 @@ func TestAnAckOnItsWayIsNotWithdrawn(t *testing.T) {
 }
 
 // An ack that could not be sent at its time is withdrawn when the answer comes.
-func TestAnAckThatFailedIsWithdrawn(t *testing.T) {
+func TestFailedAckIsWithdrawn(t *testing.T) {
 	t.Parallel()
-	h, up, goOn := newPatientFixture(t)
+	h, goOn, wait := newLongTurnFixture(t)
 	refused := make(chan struct{}, 9)
 	hook := func(string) error {
 		refused <- struct{}{}
 		return &smtp.SMTPError{Code: 451, Message: "try later"}
 	}
 	h.onRcpt.Store(&hook)
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
 	h.clock.advance(30 * time.Second)
 	<-refused
 	h.onRcpt.Store(nil)

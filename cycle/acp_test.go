@@ -11,9 +11,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// What an ACP agent may do without asking depends on the cause of its turn. Only in turns
-// of the operator, and in those that the agent planned there, the operator is asked.
-func TestKindsByCause(t *testing.T) {
+// The actions that an ACP agent may take without asking depend on the cause of its turn. It asks
+// the operator only in the operator's turns and in turns planned there.
+func TestACPGrantsByCause(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Kinds = cycle.Kinds{Operator: []string{"edit"}, Peer: []string{"read"}, Self: []string{"search"}}
 	h.agent.Policy.Ack = false

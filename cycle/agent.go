@@ -60,6 +60,9 @@ type Agent struct {
 	// Now is the clock; time.Now outside demo and simulator.
 	Now func() time.Time
 
+	// Step, if set, replaces state.Step under the same contract. Tests record its arguments.
+	Step state.StepFunc
+
 	// Explain returns the hint, the word and the exit code with which a command reports an
 	// error. Relayed commands of a sandboxed agent use it; nil: they report the error alone.
 	Explain func(error) (hint, kind string, exit int)

@@ -138,42 +138,53 @@ func (h *fixture) pipe(name string) (wait, open func()) {
 		_, err := os.ReadFile(path)
 		check(h.t, err)
 	}
-	open = func() {
+	open = func() { // without waiting: the agent may have been ended, or may not read yet
 		h.t.Helper()
-		h.resumeAgent(path)
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		check(h.t, err)
+		h.t.Cleanup(func() { f.Close() }) // unread data is lost with the last descriptor
+		_, err = f.WriteString("go\n")
+		check(h.t, err)
 	}
 	return wait, open
 }
 
-// resumeAgent lets an agent go on that reads the fifo. It does not wait for it: the agent
-// may have been ended, or may not read yet.
-func (h *fixture) resumeAgent(fifo string) {
+// killRunner starts a poll in a process of its own, and kills it once ready returns.
+func (h *fixture) killRunner(ready func()) {
 	h.t.Helper()
-	f, err := os.OpenFile(fifo, os.O_RDWR, 0)
-	check(h.t, err)
-	h.t.Cleanup(func() { f.Close() }) // what nobody has read ends with the last descriptor
-	_, err = f.WriteString("go\n")
-	check(h.t, err)
+	runner := h.poller(h.blueprintFile(), "poll")
+	check(h.t, runner.Start())
+	ready()
+	check(h.t, runner.Process.Kill())
+	runner.Wait() // its error is that it was killed
 }
 
 // pollInBackground polls in the background; wait returns its report.
 func (h *fixture) pollInBackground() (wait func() cycle.Report) {
 	h.t.Helper()
-	type outcome struct {
-		report cycle.Report
-		err    error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
-		done <- outcome{r, err}
-	}()
+	done := pollOf(h.t.Context(), h.agent, cycle.PollOptions{})
 	return func() cycle.Report {
 		h.t.Helper()
-		o := <-done
-		check(h.t, o.err)
-		return o.report
+		got := <-done
+		check(h.t, got.err)
+		return got.report
 	}
+}
+
+// pollResult is the result of a poll in the background.
+type pollResult struct {
+	report cycle.Report
+	err    error
+}
+
+// pollOf polls in the background.
+func pollOf(ctx context.Context, a *cycle.Agent, o cycle.PollOptions) <-chan pollResult {
+	done := make(chan pollResult, 1)
+	go func() {
+		r, err := a.Poll(ctx, o)
+		done <- pollResult{r, err}
+	}()
+	return done
 }
 
 // cron polls as another process does while a turn runs.

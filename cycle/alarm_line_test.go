@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // deferMessage leaves a message in the inbox that waits until at. The agent stays in IDLE.
@@ -30,17 +28,6 @@ func (h *fixture) deferMessage(at time.Time) {
 			}
 		}
 	})
-}
-
-// changeState changes the state behind the agent's back.
-func (h *fixture) changeState(how func(*state.State)) {
-	h.t.Helper()
-	_, err := h.agent.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		next := state.Step(s, nil, h.agent.Policy, h.clock.Now())
-		how(&next)
-		return next, nil
-	})
-	check(h.t, err)
 }
 
 // alarm returns the five fields of our alarm line, or "" if there is none.
@@ -78,9 +65,9 @@ func (h *fixture) ifDue() cycle.Report {
 
 // In IDLE a message that waits for a time has its turn in that minute. The lines of
 // others stay as they are, and polls between start no crontab.
-func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
+func TestAlarmLineOfDeferredMessage(t *testing.T) {
 	h := newAwakeFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.changeState(func(s *state.State) { s.Schedule.Verified = time.Time{} }) // read the table
 	calls := h.countCrontab()
 	h.deferMessage(morning.Add(7*time.Minute + 20*time.Second))
@@ -92,8 +79,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 	if n := calls() - before; n > 0 {
 		t.Errorf("steady polls made %d crontab processes", n)
 	}
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	sched := status.Schedule
 	if sched.Alarm == nil || !sched.Alarm.Equal(morning.Add(8*time.Minute)) || *sched.AlarmReason != "inbox" ||
 		*sched.AlarmWanted != "8 9 5 1 *" || *sched.AlarmInstalled != "8 9 5 1 *" {
@@ -112,7 +98,7 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 	if r := h.ifDue(); r.Skipped == "" {
 		t.Errorf("a second process of that minute polled: %+v", r)
 	}
-	if table := string(mustRead(t, h.table)); !strings.HasPrefix(table, foreign) {
+	if table := string(mustRead(t, h.table)); !strings.HasPrefix(table, foreignLines) {
 		t.Errorf("lines of others changed:\n%s", table)
 	}
 	var noted []string
@@ -128,21 +114,15 @@ func TestTheAlarmLineOfADeferredMessage(t *testing.T) {
 
 // An effect that fails has the time of its next try within the same cycle. Both lines
 // change in one write.
-func TestTheAlarmLineOfAnEffect(t *testing.T) {
+func TestAlarmLineOfEffect(t *testing.T) {
 	h := newAwakeFixture(t)
-	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && r.URL.Path == "/message" {
-			http.Error(w, `{"error":"full"}`, http.StatusServiceUnavailable)
-		}
-	})
 	h.post(mesh.Message{ID: "m1", Text: "hello"})
-	h.onMesh.Store(&down)
+	h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
 	h.poll() // 09:00: the turn, and a report that fails
 	h.wantLine("*/1 * * * *", func() {})
 	h.clock.advance(20 * time.Second)
 	calls := h.countCrontab()
-	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
-	check(t, err)
+	h.order(state.IDLE, true)
 	h.poll()
 	h.wantAlarm("1 9 5 1 *")
 	if log := string(mustRead(t, h.blueprint.Dir+"/crontab.calls")); strings.Count(log, "-\n") != 1 {
@@ -164,7 +144,7 @@ func TestTheAlarmLineOfAnEffect(t *testing.T) {
 
 // A row whose time comes while a cycle is under way is looked at by that cycle: the
 // process of the alarm line has found cycle.lock taken.
-func TestARowThatComesDueDuringACycle(t *testing.T) {
+func TestRowDueDuringCycleIsHandled(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.clock.advance(4*time.Minute + 58*time.Second)
 	h.deferMessage(morning.Add(5 * time.Minute))
@@ -184,18 +164,17 @@ func TestARowThatComesDueDuringACycle(t *testing.T) {
 		}
 	})
 	h.onMesh.Store(&watch)
-	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-	check(t, err)
+	h.collect()
 	if looks != 2 {
 		t.Errorf("the cycle looked %d times, want once more after the row came due", looks)
 	}
 }
 
-// What is installed is compared like the first line: a line that a person edited or
-// doubled is repaired, and `uninstall` removes both.
-func TestTheAlarmLineIsAProjection(t *testing.T) {
+// An alarm line that a person edited or duplicated is repaired, and `uninstall` removes both
+// lines.
+func TestAlarmLineIsRepaired(t *testing.T) {
 	h := newFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.agent.Policy.IdleInterval = 2 * time.Hour
 	h.poll()
 	h.deferMessage(morning.Add(50 * time.Minute))
@@ -204,7 +183,7 @@ func TestTheAlarmLineIsAProjection(t *testing.T) {
 		t.Fatalf("the alarm line is %q", got)
 	}
 	table := string(mustRead(t, h.table))
-	both := strings.Replace(table, "50 9", "51 9", 1) + strings.TrimPrefix(strings.ReplaceAll(table, "50 9", "52 9"), foreign)
+	both := strings.Replace(table, "50 9", "51 9", 1) + strings.TrimPrefix(strings.ReplaceAll(table, "50 9", "52 9"), foreignLines)
 	check(t, os.WriteFile(h.table, []byte(both), 0o600))
 	h.pollAfter(31 * time.Minute)
 	if got := string(mustRead(t, h.table)); got != table {
@@ -235,8 +214,9 @@ func TestTheAlarmLineIsAProjection(t *testing.T) {
 	}
 }
 
-// The machine was off: the row is due at the next poll, and its line goes.
-func TestAnAlarmThatWasMissed(t *testing.T) {
+// If the machine was off at the minute of an alarm line, the next poll handles the row and
+// removes the line.
+func TestMissedAlarmLineIsRemoved(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(10 * time.Minute))
 	h.poll()
@@ -248,9 +228,9 @@ func TestAnAlarmThatWasMissed(t *testing.T) {
 	h.wantAlarm("")
 }
 
-// A person's own line each minute, and whatever else asks for polls that are due,
-// reach the same minute without an alarm line.
-func TestFixedAndNoneReachTheMinute(t *testing.T) {
+// In the modes without a crontab line of ours, `poll --if-due` handles a row at its minute
+// without an alarm line.
+func TestModesWithoutAlarmLine(t *testing.T) {
 	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
@@ -259,8 +239,7 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 			h.poll()
 			h.deferMessage(morning.Add(10 * time.Minute))
 			h.poll()
-			status, err := h.agent.View().Status()
-			check(t, err)
+			status := h.status()
 			if at := status.Schedule.Alarm; at == nil || !at.Equal(morning.Add(10*time.Minute)) || status.Schedule.AlarmWanted != nil {
 				t.Errorf("status shows %+v", status.Schedule)
 			}
@@ -282,35 +261,21 @@ func TestFixedAndNoneReachTheMinute(t *testing.T) {
 }
 
 // A poll that lingers, and a listener, look each second.
-func TestALingeringPollReachesTheMinute(t *testing.T) {
+func TestLingeringPollHandlesDueRow(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.deferMessage(morning.Add(30 * time.Second))
-	if why := h.pollReason(); why != "" {
-		t.Errorf("a listener would poll for %q", why)
-	}
-	var once atomic.Bool
-	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
-			h.clock.advance(40 * time.Second)
-		}
-	})
-	h.onMesh.Store(&lingers)
-	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
-	check(t, err)
-	if n := len(h.runs()); n != 1 {
-		t.Errorf("%d turns", n)
-	}
+	h.wantPollReason("before its time", "")
+	h.lingerAfter(40 * time.Second)
+	h.wantRuns(1)
 }
 
-// A hook that fails is called again in its minute, also in IDLE. Nothing else is done
-// then.
-func TestTheAlarmLineOfAHook(t *testing.T) {
+// A failing hook is called again at its minute, even in IDLE, and the poll does nothing else.
+func TestAlarmLineOfHook(t *testing.T) {
 	t.Parallel()
 	h := newEngagedFixture(t)
 	got := h.addHooks(func(_ string, n int) int { return map[bool]int{true: 503, false: 200}[n == 1] }, hook.Hook{Name: "tell", On: []string{"phase"}, Timeout: time.Minute})
-	_, err := h.agent.Order(t.Context(), state.IDLE, "", true)
-	check(t, err)
+	h.order(state.IDLE, true)
 	h.poll()
 	if n := len(got("/tell")); n != 1 {
 		t.Fatalf("the hook was called %d times", n)
@@ -325,14 +290,13 @@ func TestTheAlarmLineOfAHook(t *testing.T) {
 	h.wantAlarm("")
 }
 
-// A reminder has its alarm line before the process that planned it goes, and goes with
-// it when it is dropped.
-func TestTheAlarmLineOfAReminder(t *testing.T) {
+// A reminder has its alarm line before the command that planned it ends, and the line is removed
+// with the reminder.
+func TestAlarmLineOfReminder(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.SelfTurns = 10
-	_, err := h.agent.RemindByHand(t.Context(), "you", "12m", "look at the build")
-	check(t, err)
+	h.remind("12m", "look at the build")
 	h.wantAlarm("12 9 5 1 *")
 	h.clock.advance(12 * time.Minute)
 	if r := h.ifDue(); r.Turns != 1 {

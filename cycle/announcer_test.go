@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -49,9 +47,9 @@ func (h *fixture) watchedAgent() *watchedCarrier {
 	return a
 }
 
-// The mesh hears each end of a turn, once, with nothing of its message. A poll
-// without a turn announces nothing.
-func TestTheEndOfATurnIsAnnounced(t *testing.T) {
+// The end of each turn is announced on the mesh once, without its message. A poll without a turn
+// announces nothing.
+func TestTurnEndIsAnnounced(t *testing.T) {
 	h := newAwakeFixture(t)
 	watching := h.watchedAgent()
 	h.pollAfter(30 * time.Minute)
@@ -80,7 +78,7 @@ func TestTheEndOfATurnIsAnnounced(t *testing.T) {
 	}
 }
 
-// Nothing waits for an announcement but the end of the process, and nothing depends on it.
+// Only the end of the process waits for an announcement, and a failed announcement has no effect.
 func TestAnnouncementDelaysNothing(t *testing.T) {
 	h := newAwakeFixture(t)
 	watching := h.watchedAgent()
@@ -97,9 +95,5 @@ func TestAnnouncementDelaysNothing(t *testing.T) {
 	if watching.cutShort.Load() > 0 {
 		t.Error("the connection was closed while the mesh was being told")
 	}
-	log, err := os.ReadFile(h.agent.Store.Path("log"))
-	check(t, err)
-	if !strings.Contains(string(log), "was not announced: the engine is down") {
-		t.Errorf("log:\n%s", log)
-	}
+	h.wantLogged("was not announced: the engine is down")
 }

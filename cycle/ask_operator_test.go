@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 
-// askingOperator is an agent that asks its operator, and says what it was answered.
-const askingOperator = `
+// askingOperatorScript is an agent that asks its operator, and says what it was answered.
+const askingOperatorScript = `
 if [ ! -e asked ]; then
 	: >asked
 	us ask-operator 'May I delete the *old* backups?' 6h yes no >>ids
@@ -32,9 +31,9 @@ func (h *fixture) operatorAnswers() (got []cycle.OperatorAnswer) {
 	return got
 }
 
-// TestTheOperatorIsAsked asks by a mail in the thread, whose reply resumes the same turn
+// TestOperatorQuestion asks by a mail in the thread, whose reply resumes the same turn
 // and not a message.
-func TestTheOperatorIsAsked(t *testing.T) {
+func TestOperatorQuestion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ reply, option, told string }{
 		"an option":      {"Yes.", "yes", "They chose: yes"},
@@ -44,18 +43,14 @@ func TestTheOperatorIsAsked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
-			h.playScript(askingOperator)
+			h.playScript(askingOperatorScript)
 			h.receive(letter{id: "<one@example.com>", body: "make room"})
 			h.poll()
 			asked := h.sentOf("question")
 			if len(asked) != 1 || asked[0].to != operator || asked[0].head.InReplyTo != "<one@example.com>" || asked[0].head.Subject != "Re: @"+handle+" hello" {
 				t.Fatalf("asked: %+v", asked)
 			}
-			for _, want := range []string{"1. yes\r\n2. no\r\n", "I will wait until "} {
-				if !strings.Contains(asked[0].raw, want) {
-					t.Errorf("the mail lacks %q:\n%s", want, asked[0].raw)
-				}
-			}
+			wantWords(t, asked[0].raw, "1. yes\r\n2. no\r\n", "I will wait until ")
 			h.wantTasks()
 			if r := h.pollAfter(time.Hour); r.Turns != 0 {
 				t.Errorf("before the answer: %+v", r)
@@ -81,12 +76,12 @@ func TestTheOperatorIsAsked(t *testing.T) {
 	}
 }
 
-// TestAForgedAnswer gives answers that nothing proves, that forward the question, or that
-// name another one. None of them answers.
-func TestAForgedAnswer(t *testing.T) {
+// TestForgedAnswerIsIgnored sends unproven answers, a forwarded question, and answers with
+// another id. All are ignored.
+func TestForgedAnswerIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(askingOperator)
+	h.playScript(askingOperatorScript)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	asked := h.sentOf("question")[0]
@@ -111,13 +106,12 @@ func TestAForgedAnswer(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatNothingProves answers where only a challenge proves a mail: the id of
-// the question does as well, while it is open.
-func TestAnAnswerThatNothingProves(t *testing.T) {
+// TestAnswerIsProvenByQuestionID answers where only a challenge proves a mail: the id of an open
+// question proves the answer too.
+func TestAnswerIsProvenByQuestionID(t *testing.T) {
 	h := newAskingFixture(t)
-	h.playScript(askingOperator)
-	_, err := h.agent.Tell(t.Context(), "op", "make room")
-	check(t, err)
+	h.playScript(askingOperatorScript)
+	h.queue("make room")
 	h.poll()
 	asked := h.sentOf("question")
 	if len(asked) != 1 || asked[0].head.InReplyTo != "" || !strings.HasPrefix(asked[0].head.Subject, "@"+handle+" asks: May I") {
@@ -135,14 +129,11 @@ func TestAnAnswerThatNothingProves(t *testing.T) {
 	}
 }
 
-// TestAnAnswerInDovecot is the first story with a real mail server.
-func TestAnAnswerInDovecot(t *testing.T) {
+// TestOperatorQuestionInDovecot is the first story with a real mail server.
+func TestOperatorQuestionInDovecot(t *testing.T) {
 	t.Parallel()
-	d := mailtest.StartDovecot(t).Fresh(t)
-	h := newFixture(t)
-	box := &h.agent.Mail.Mailbox
-	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
-	h.playScript(askingOperator)
+	h, d := newDovecotFixture(t)
+	h.playScript(askingOperatorScript)
 	h.poll()
 	check(t, d.Append(letter{id: "<one@example.com>"}.raw(), false))
 	h.poll()

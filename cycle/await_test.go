@@ -17,7 +17,7 @@ import (
 
 // A tool suspends a turn, and a listed peer reports. Another report, an unknown id and
 // one that is late change nothing.
-func TestAPeerReportsOnATool(t *testing.T) {
+func TestPeerReportsOnTool(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Peers = append(h.agent.Mesh.Peers, second)
 	var id string
@@ -45,7 +45,7 @@ func TestAPeerReportsOnATool(t *testing.T) {
 	if len(prompts) != 1 {
 		t.Fatalf("another report counted: %q", prompts)
 	}
-	_, err := (&conversations{fixture: h}).proved().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
+	_, err := (&conversations{fixture: h}).provenPeer().Send(t.Context(), mesh.Message{To: handle, Kind: mesh.KindReport, Correlation: id, Text: "it runs", Status: state.Success})
 	check(t, err)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
@@ -60,8 +60,8 @@ func TestAPeerReportsOnATool(t *testing.T) {
 	}
 }
 
-// What is late is late. A question to another agent is answered by that agent alone.
-func TestALateReport(t *testing.T) {
+// A report after its deadline is refused. Only the agent that was asked can answer a question.
+func TestLateReportIsRefused(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	var id, asked string
@@ -90,8 +90,8 @@ func TestALateReport(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// Only what a turn of ours waits for is late, or was reported on before: not a question
-// that another agent has answered, nor a message that came in.
+// A report on an id that is not outside work of a turn is unknown: a question that another agent
+// has answered, or a message that came in.
 func TestReportOnUnknownWork(t *testing.T) {
 	h := newAwakeFixture(t)
 	var asked string
@@ -117,7 +117,7 @@ func TestReportOnUnknownWork(t *testing.T) {
 	}
 }
 
-// What a turn has submitted ends it at once, whatever it waits for, and its agent with it.
+// `submit --finish` ends the turn and its agent at once, even if the turn waits for reports.
 func TestSubmitEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -138,12 +138,10 @@ func TestSubmitEndsTheTurn(t *testing.T) {
 	}
 	h.sayByMail("quick")
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "that is all" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("that is all")
 }
 
-// A turn is told what else waits, as the built-in loop is.
+// The prompt counts the other waiting messages, as the built-in loop does.
 func TestPromptCountsOtherMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	var prompts []string
@@ -152,8 +150,7 @@ func TestPromptCountsOtherMessages(t *testing.T) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
 	}
 	for _, text := range []string{"one", "two"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	_, err := h.peer.Send(t.Context(), mesh.Message{To: handle, Text: "three"})
 	check(t, err)
@@ -164,8 +161,8 @@ func TestPromptCountsOtherMessages(t *testing.T) {
 	}
 }
 
-// A tool ends its turn, although a question is open: the turn is over, and nothing waits.
-func TestAToolEndsATurnThatWaits(t *testing.T) {
+// A tool can end its turn although a question is open.
+func TestFinishEndsWaitingTurn(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -205,13 +202,12 @@ func (h *fixture) startDeployment() *deployment {
 	return d
 }
 
-// What a turn of `tell` has started reports when that turn is over: nobody sits at the
-// terminal, so the operator is mailed what came of it.
-func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
+// A report on work that a turn of `tell` started may come after the turn. Nobody waits at the
+// terminal then, so the operator is mailed the answer.
+func TestLateReportOfTellIsMailed(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()
-	_, err := h.agent.Tell(t.Context(), "op", "deploy main")
-	check(t, err)
+	h.queue("deploy main")
 	h.pollAfter(time.Minute)
 	if mails := h.sentOf("reply"); len(mails) != 0 {
 		t.Fatalf("tell was mailed: %+v", mails)
@@ -226,14 +222,12 @@ func TestATellThatIsOverIsAnsweredByMail(t *testing.T) {
 	if len(mails) != 1 || mails[0].text != "it runs: 4711" || !strings.Contains(mails[0].raw, "@"+handle+": tool deploy reported") {
 		t.Fatalf("mails: %+v", mails)
 	}
-	if !strings.Contains(d.prompts[1], "Your answer is mailed to your operator.") {
-		t.Errorf("prompt:\n%s", d.prompts[1])
-	}
+	wantWords(t, d.prompts[1], "Your answer is mailed to your operator.")
 }
 
-// A report comes after the turn of a mail, and the mail is damaged by then: it is fetched
-// again, and the report has its turn.
-func TestALateReportOfADamagedMail(t *testing.T) {
+// A report may come when the turn of its mail is over and the mail is damaged: the mail is
+// fetched again, and the report gets its turn.
+func TestLateReportOfDamagedMail(t *testing.T) {
 	h := newAwakeFixture(t)
 	d := h.startDeployment()
 	h.sayByMail("deploy main")

@@ -11,11 +11,12 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
+	"agentstateloop/turn"
 )
 
-// TestALimitBurnsNoMessage checks that what waits for the end of a limit waits, that the
-// operator is told once and when, and that one attempt is made at that time.
-func TestALimitBurnsNoMessage(t *testing.T) {
+// TestLimitDefersMessages checks that messages wait for the end of a limit, that the operator is
+// mailed that time once, and that one attempt is made then.
+func TestLimitDefersMessages(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
 init s1; [ -e limit ] && limited $(cat limit); answer hello
@@ -29,9 +30,7 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 		h.pollAfter(30 * time.Minute)
 	}
 	h.wantTasks()
-	if runs := h.runs(); len(runs) != 1 {
-		t.Errorf("%d attempts before the limit has ended", len(runs))
-	}
+	h.wantRuns(1)
 	told := h.sentOf("notice")
 	if len(told) != 1 || !strings.Contains(told[0].text, until.UTC().Format("2006-01-02 15:04 MST")) || !strings.Contains(told[0].text, "5-hour limit") {
 		t.Errorf("notices: %+v", told)
@@ -40,8 +39,7 @@ init s1; [ -e limit ] && limited $(cat limit); answer hello
 	if alarm, ok := s.NextAlarm(h.agent.Policy, h.clock.Now()); !ok || alarm.Sub(until) > time.Minute || alarm.Before(until) {
 		t.Errorf("the alarm is at %v, %v; the limit ends at %v", alarm, ok, until)
 	}
-	st, err := h.agent.View().Status()
-	check(t, err)
+	st := h.status()
 	if len(st.Inbox.Deferrals) != 1 || st.Inbox.Deferrals[0].Count != 2 || !st.Inbox.Deferrals[0].Next.Equal(until) {
 		t.Errorf("status: %+v", st.Inbox)
 	}
@@ -81,10 +79,10 @@ init s1; [ -e limit ] && limited $(cat limit); [ -e login ] && refused; answer f
 	return h
 }
 
-// TestAFallbackAnswers checks that another backend answers during a limit, that the mail and
-// the history say why, that each keeps its session, and that the first one goes on as soon as
-// it can, with what was said meanwhile.
-func TestAFallbackAnswers(t *testing.T) {
+// TestFallbackAnswersDuringLimit checks that another backend answers during a limit, that mail
+// and history give the reason, that each backend keeps its session, and that the first backend
+// continues as soon as it can, with the exchanges that it missed.
+func TestFallbackAnswersDuringLimit(t *testing.T) {
 	t.Parallel()
 	h := newFallbackFixture(t, `init f1; answer second; exit`)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
@@ -119,7 +117,7 @@ func TestAFallbackAnswers(t *testing.T) {
 
 // A login that is refused, and a program that cannot be started, are no reason to wait where
 // there is a fallback.
-func TestAFallbackForARefusedLogin(t *testing.T) {
+func TestFallbackForRefusedLogin(t *testing.T) {
 	t.Parallel()
 	h := newFallbackFixture(t, `init f1; answer second; exit`)
 	h.write("login", "")
@@ -158,5 +156,39 @@ func TestAllBackendsOut(t *testing.T) {
 	h.wantTasks(state.Success)
 	if len(h.runs()) != 3 {
 		t.Errorf("attempts: %q", h.runs())
+	}
+}
+
+// TestOutageThatEndsATurn checks that an outage is recorded even if its turn may have no other
+// attempt: the next message waits for the end of the outage.
+func TestOutageThatEndsATurn(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script   string
+		attempts int
+		notices  int
+		kind     state.OutageKind
+	}{
+		"the last attempt": {"echo half; echo run >>argv; exit 75", 1, 0, state.Overload}, // the operator hears of an overload at its second failure
+		"the turn's budget": {`init s1; say half
+			echo '{"type":"rate_limit_event","rate_limit_info":{"status":"rejected"}}'
+			echo '{"type":"result","is_error":true,"result":"You have hit your 5-hour limit","total_cost_usd":0.05}'; exit 1`, 3, 1, state.UsageLimit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newClaudeFixture(t, c.script)
+			if c.kind == state.Overload {
+				h.agent.Turn.Runner = turn.Exec
+			}
+			h.agent.Policy.MaxAttempts, h.agent.Policy.Budget.Turn = c.attempts, 50_000
+			h.receive(letter{id: "<one@example.com>"})
+			h.receive(letter{id: "<two@example.com>"})
+			h.poll()
+			h.wantTasks(state.Failed)
+			backend := h.agent.Policy.BackendNames()[0]
+			if o := h.state().Outages[backend]; o.Kind != c.kind || len(h.runs()) != 1 || len(h.sentOf("notice")) != c.notices {
+				t.Errorf("outages %+v, runs %q, notices %+v", h.state().Outages, h.runs(), h.sentOf("notice"))
+			}
+		})
 	}
 }

@@ -60,8 +60,7 @@ func newBacklogFixture(t testing.TB, n int) *fixture {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, nil
 	}
 	for i := range n {
-		_, err := h.agent.Tell(t.Context(), "me", fmt.Sprintf("message %d of a backlog", i))
-		check(t, err)
+		h.queue(fmt.Sprintf("message %d of a backlog", i))
 	}
 	return h
 }

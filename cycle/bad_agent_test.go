@@ -13,8 +13,8 @@ import (
 	"agentstateloop/turn"
 )
 
-// Whatever an agent does, its message has one deliverable with a clear reason,
-// and the next message is served.
+// Each message gets one deliverable with a clear reason, however its agent fails, and the next
+// message is served.
 func TestBadAgents(t *testing.T) {
 	t.Parallel()
 	flood := "200000000"
@@ -102,9 +102,9 @@ func (h *fixture) endDaemon() {
 	}
 }
 
-// If an agent cannot be started, the messages wait, and the operator is told once why and how to
-// repair it. Each poll tries again.
-func TestAnAgentThatCannotBeStarted(t *testing.T) {
+// If an agent cannot be started, its messages wait, and the operator is told once why and how to
+// fix it. Each poll tries again.
+func TestUnstartableAgentDefersMessages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		spoil func(h *fixture)
@@ -130,7 +130,7 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 				t.Errorf("notices: %+v", told)
 			}
 			*h.agent.Turn = good
-			h.script(answering)
+			h.script(answeringScript)
 			h.receive(letter{id: "<good@example.com>", body: "good"})
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success, state.Success)
@@ -138,10 +138,10 @@ func TestAnAgentThatCannotBeStarted(t *testing.T) {
 	}
 }
 
-// An agent that fills the disk with files in its output box loses those files,
-// and is answered all the same. Files elsewhere are not ours to remove: nothing
-// is consumed or reported twice until there is room again.
-func TestAnAgentThatFillsTheDisk(t *testing.T) {
+// Files in the output box of an agent that fills the disk are removed to make room for its
+// answer. Other files are not ours to remove: no message is consumed or reported twice until
+// there is room again.
+func TestAgentFillsDisk(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		inBox bool

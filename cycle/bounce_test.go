@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 )
 
@@ -19,10 +18,10 @@ func bounceOf(m sentMail) []byte {
 		address, m.to, strings.ReplaceAll(header, "\r\n", "\n")), "\n", "\r\n"))
 }
 
-// TestAnAnswerThatCameBack lets an answer come back. The operator hears of it through a
-// peer, status shows it, and nothing wakes or runs. A report about the notice, and the
-// same report again, change nothing.
-func TestAnAnswerThatCameBack(t *testing.T) {
+// TestBouncedAnswerIsReported bounces an answer. The operator is told through a peer, status
+// shows it, and the agent neither wakes nor runs a turn. A bounce of the notice, and the same
+// bounce again, change nothing.
+func TestBouncedAnswerIsReported(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "hello"})
@@ -39,8 +38,7 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 		t.Errorf("report: %+v", r)
 	}
 	h.wantPhase(state.IDLE)
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	if len(status.Lost) != 1 || !strings.HasPrefix(status.Lost[0].ID, "reply.t") || status.Lost[0].To != operator || !strings.Contains(status.Lost[0].Reason, "550 no such user") {
 		t.Errorf("lost: %+v", status.Lost)
 	}
@@ -66,20 +64,16 @@ func TestAnAnswerThatCameBack(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatCameBackInDovecot is the same in a mailbox of Dovecot.
-func TestAnAnswerThatCameBackInDovecot(t *testing.T) {
+// TestBouncedAnswerInDovecot is the same in a mailbox of Dovecot.
+func TestBouncedAnswerInDovecot(t *testing.T) {
 	t.Parallel()
-	d := mailtest.StartDovecot(t).Fresh(t)
-	h := newFixture(t)
-	box := &h.agent.Mail.Mailbox
-	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
+	h, d := newDovecotFixture(t)
 	h.poll()
 	check(t, d.Append(letter{body: "hello"}.raw(), false))
 	h.poll()
 	check(t, d.Append(bounceOf(h.sentOf("reply")[0]), false))
 	h.pollAfter(time.Minute)
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	if len(status.Lost) != 1 || len(h.runs()) != 1 {
 		t.Errorf("lost %+v, %d turns", status.Lost, len(h.runs()))
 	}

@@ -23,18 +23,24 @@ import (
 // polled once.
 func newAskingFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := newFixture(t)
-	h.blueprint.Require = trust.RequireChallenge
-	h.blueprint.ScheduleMode = cycle.ModeNone
-	self := h.agent.Self
-	h.agent = h.blueprint.agent(h.clock.Now)
-	h.agent.Self = self
+	h := newRequiringFixture(t, trust.RequireChallenge)
 	h.poll()
 	return h
 }
 
-// challenged returns the newest challenge that was sent, and its token.
-func (h *fixture) challenged() (m sentMail, token string) {
+// newRequiringFixture returns a fixture whose agent has this require in [trust] and has never polled.
+func newRequiringFixture(t testing.TB, require string) *fixture {
+	t.Helper()
+	h := newFixture(t)
+	h.blueprint.Require, h.blueprint.ScheduleMode = require, cycle.ModeNone
+	self := h.agent.Self
+	h.agent = h.blueprint.agent(h.clock.Now)
+	h.agent.Self = self
+	return h
+}
+
+// lastChallenge returns the newest challenge that was sent, and its token.
+func (h *fixture) lastChallenge() (m sentMail, token string) {
 	h.t.Helper()
 	all := h.sentOf("challenge")
 	if len(all) == 0 {
@@ -43,6 +49,17 @@ func (h *fixture) challenged() (m sentMail, token string) {
 	m = all[len(all)-1]
 	token = regexp.MustCompile(`(?m)^YES ([a-z2-7]{26})\r?$`).FindStringSubmatch(m.raw)[1]
 	return m, token
+}
+
+// newChallengedFixture returns a fixture whose operator was asked about a mail, with the challenge
+// and its token.
+func newChallengedFixture(t testing.TB, l letter) (h *fixture, asked sentMail, token string) {
+	t.Helper()
+	h = newAskingFixture(t)
+	h.receive(l)
+	h.poll()
+	asked, token = h.lastChallenge()
+	return h, asked, token
 }
 
 // replyTo returns an answer to a mail of ours as a phone writes it.
@@ -63,9 +80,7 @@ func (h *fixture) wantUntouched() {
 	if s.Phase != state.IDLE || len(s.Inbox) != 0 || s.Arrivals != 0 || s.Epoch != 0 || s.Halted() || s.Turn.Status != state.HeadIdle {
 		h.t.Errorf("phase %s, inbox %+v, turn %+v, halted %v", s.Phase, s.Inbox, s.Turn, s.Halted())
 	}
-	if runs := h.runs(); runs != nil {
-		h.t.Errorf("turns: %v", runs)
-	}
+	h.wantRuns(0)
 	for _, m := range h.sent() {
 		if m.kind != "challenge" || m.to != operator {
 			h.t.Errorf("a %s was sent to %s", m.kind, m.to)
@@ -73,16 +88,15 @@ func (h *fixture) wantUntouched() {
 	}
 }
 
-// A mail that nothing proves does nothing but ask the operator, and the
-// operator says YES.
-func TestAChallengeIsAnsweredWithYes(t *testing.T) {
+// An unproven mail only causes a challenge to the operator, and YES releases it.
+func TestChallengeAnsweredWithYes(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?\r\nsee http://ci.example.com/7"})
 	h.poll()
 	h.wantUntouched()
 	h.wantCounted(1)
 
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	if asked.to != operator || !strings.Contains(asked.raw, "> is it green? see http[:]//ci[.]example[.]com/7") || !strings.Contains(asked.text, "Mon, 05 Jan 2026 09:00:00 UTC, with 40 characters and 0 attachments,\nand begins:") {
 		t.Errorf("to %s:\n%s", asked.to, asked.text)
 	}
@@ -133,8 +147,9 @@ func (h *fixture) wantNowhere(text string) {
 	}))
 }
 
-// Any other answer proves itself, and leaves the item in question where it is.
-func TestAnotherAnswerProvesItself(t *testing.T) {
+// An answer to a challenge other than YES is a proven message, and leaves the challenged item in
+// quarantine.
+func TestChallengeAnswerProvesItself(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(asked sentMail, token string) letter{
 		"an answer": func(asked sentMail, _ string) letter { return replyTo(asked, "no, but tell me the time") },
@@ -160,7 +175,7 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 			h := newAskingFixture(t)
 			h.receive(letter{body: "rm -rf"})
 			h.poll()
-			h.receive(answer(h.challenged()))
+			h.receive(answer(h.lastChallenge()))
 			if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
 				t.Fatalf("report: %+v", r)
 			}
@@ -168,13 +183,13 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 			if reply := h.sentOf("reply")[0]; !strings.HasPrefix(reply.text, "I read: no, but tell me the time") {
 				t.Errorf("reply: %s", reply.text)
 			}
-			if item := h.quarantined(); item.Gate != trust.GateTrust {
+			if item := h.quarantinedItem(); item.Gate != trust.GateTrust {
 				t.Errorf("in quarantine: %+v", item)
 			}
 			h.wantCounted(1)
 
 			// Its token is used up.
-			asked, token := h.challenged()
+			asked, token := h.lastChallenge()
 			h.receive(replyTo(asked, "and do that"))
 			h.receive(replyTo(asked, "YES "+token))
 			if r := h.pollAfter(time.Minute); r.Turns != 0 || r.Rejected != 2 {
@@ -184,38 +199,26 @@ func TestAnotherAnswerProvesItself(t *testing.T) {
 	}
 }
 
-// A control is obeyed when an answer to a challenge says it, and not before.
-func TestControlsAndChallenges(t *testing.T) {
-	h := newAskingFixture(t)
-	h.receive(letter{body: "HALT"})
-	h.poll()
-	h.wantUntouched()
-	asked, _ := h.challenged()
-	h.receive(replyTo(asked, "HALT"))
-	h.pollAfter(time.Minute)
-	if !h.state().Halted() {
-		t.Error("it is not halted")
+// A control is obeyed when an answer to a challenge says it or releases it, and not before.
+func TestChallengeOfControl(t *testing.T) {
+	for _, answer := range []string{"HALT", "YES "} {
+		h, asked, token := newChallengedFixture(t, letter{body: "HALT"})
+		h.wantUntouched()
+		if answer == "YES " {
+			answer += token
+		}
+		h.receive(replyTo(asked, answer))
+		h.pollAfter(time.Minute)
+		if !h.state().Halted() {
+			t.Errorf("%s did not halt the agent", answer)
+		}
+		h.wantSent("challenge answer")
+		h.wantRuns(0)
 	}
-	h.wantSent("challenge answer")
-	if runs := h.runs(); runs != nil {
-		t.Errorf("turns: %v", runs)
-	}
-
-	// The first mail, released, is the control that it was.
-	h = newAskingFixture(t)
-	h.receive(letter{body: "HALT"})
-	h.poll()
-	asked, token := h.challenged()
-	h.receive(replyTo(asked, "YES "+token))
-	h.pollAfter(time.Minute)
-	if !h.state().Halted() {
-		t.Error("released, it did not halt")
-	}
-	h.wantSent("challenge answer")
 }
 
-// An answer that is not the operator's releases nothing and proves nothing,
-// even with the right token.
+// An answer that is not from the operator neither releases nor proves a mail, even with the right
+// token.
 func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(l *letter, token string){
@@ -247,10 +250,7 @@ func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 	} {
 		for _, text := range []string{"YES %s", "do this"} {
 			t.Run(name+", "+text, func(t *testing.T) {
-				h := newAskingFixture(t)
-				h.receive(letter{body: "rm -rf"})
-				h.poll()
-				asked, token := h.challenged()
+				h, asked, token := newChallengedFixture(t, letter{body: "rm -rf"})
 				l := replyTo(asked, strings.Replace(text, "%s", token, 1))
 				change(&l, token)
 				h.receive(l)
@@ -265,11 +265,8 @@ func TestChallengeIgnoresOtherAnswers(t *testing.T) {
 }
 
 // Of two answers with one token that come together, the first counts.
-func TestATokenIsGoodOnce(t *testing.T) {
-	h := newAskingFixture(t)
-	h.receive(letter{body: "do it"})
-	h.poll()
-	asked, token := h.challenged()
+func TestChallengeTokenCountsOnce(t *testing.T) {
+	h, asked, token := newChallengedFixture(t, letter{body: "do it"})
 	h.receive(replyTo(asked, "YES "+token))
 	h.receive(replyTo(asked, "and this"))
 	h.receive(replyTo(asked, "YES "+token))
@@ -285,7 +282,7 @@ func TestATokenIsGoodOnce(t *testing.T) {
 // A renumbered mailbox brings an unproven mail under another key. However often
 // the operator says YES to it, it runs once. The operator is not asked about a
 // mail that they have released.
-func TestARenumberedMailIsReleasedOnce(t *testing.T) {
+func TestRenumberedMailIsReleasedOnce(t *testing.T) {
 	t.Parallel()
 	for _, answered := range []bool{true, false} {
 		t.Run(fmt.Sprintf("answered before %v", answered), func(t *testing.T) {
@@ -294,7 +291,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 			h.receive(unproven)
 			h.poll()
 			came := h.clock.Now()
-			asked, token := h.challenged()
+			asked, token := h.lastChallenge()
 			yes := replyTo(asked, "YES "+token)
 			if answered {
 				h.receive(yes)
@@ -306,7 +303,7 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 			h.pollAfter(20 * time.Minute)
 			if !answered {
 				h.receive(yes)
-				again, token := h.challenged()
+				again, token := h.lastChallenge()
 				h.receive(replyTo(again, "YES "+token))
 				h.pollAfter(time.Minute)
 			}
@@ -322,13 +319,10 @@ func TestARenumberedMailIsReleasedOnce(t *testing.T) {
 	}
 }
 
-// A day later the answer is too late.
-func TestATokenIsGoodForADay(t *testing.T) {
+// The token of a challenge expires after a day.
+func TestChallengeTokenExpires(t *testing.T) {
 	for late, turns := range map[time.Duration]int{24*time.Hour - time.Minute: 1, 24 * time.Hour: 0} {
-		h := newAskingFixture(t)
-		h.receive(letter{body: "do it"})
-		h.poll()
-		asked, token := h.challenged()
+		h, asked, token := newChallengedFixture(t, letter{body: "do it"})
 		h.receive(replyTo(asked, "YES "+token))
 		if r := h.pollAfter(late); r.Turns != turns {
 			t.Errorf("after %v: %+v", late, r)
@@ -338,7 +332,7 @@ func TestATokenIsGoodForADay(t *testing.T) {
 
 // A sender who never stops causes one challenge in ten minutes, and at most
 // five unanswered ones in a day. The mails do not fill the quarantine.
-func TestAFloodOfUnprovenMail(t *testing.T) {
+func TestChallengesOfFloodAreLimited(t *testing.T) {
 	t.Parallel()
 	h := newAskingFixture(t)
 	var last time.Time
@@ -364,57 +358,50 @@ func TestAFloodOfUnprovenMail(t *testing.T) {
 	}
 
 	// An answer to any of the challenges still proves the operator.
-	asked, _ := h.challenged()
+	asked, _ := h.lastChallenge()
 	h.receive(replyTo(asked, "what is going on?"))
 	if r := h.pollAfter(time.Minute); r.Turns != 1 {
 		t.Errorf("report: %+v", r)
 	}
 }
 
-// HALT holds challenges, and makes none.
-func TestChallengesAreHeldByHALT(t *testing.T) {
+// Under HALT no challenge is made or sent.
+func TestHaltHoldsChallenges(t *testing.T) {
 	h := newAskingFixture(t)
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	h.receive(letter{})
 	h.poll()
 	h.pollAfter(time.Hour)
 	h.wantSent("")
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.poll()
 	h.wantSent("challenge")
 }
 
 // A released or dropped item is not asked about again.
-func TestByHandEndsAChallenge(t *testing.T) {
-	h := newAskingFixture(t)
-	h.receive(letter{body: "do it"})
-	h.poll()
-	_, token := h.challenged()
-	h.release(h.quarantined().Key)
+func TestReleaseEndsChallenge(t *testing.T) {
+	h, _, token := newChallengedFixture(t, letter{body: "do it"})
+	h.release(h.quarantinedItem().Key)
 	h.receive(letter{body: "YES " + token})
 	if r := h.pollAfter(time.Minute); r.Turns != 1 || r.Rejected != 1 {
 		t.Errorf("report: %+v", r)
 	}
 }
 
-// An item that was removed from the folder by hand stops nothing.
+// An item that was removed from the folder by hand causes no error.
 func TestChallengeAboutRemovedItem(t *testing.T) {
 	h := newAskingFixture(t)
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	h.receive(letter{})
 	h.poll()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.QuarantineDir)))
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.poll()
 	h.wantSent("")
 
 	h.receive(letter{})
 	h.poll()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.QuarantineDir)))
 	h.receive(replyTo(asked, "YES "+token))
 	h.pollAfter(time.Minute)
@@ -423,7 +410,7 @@ func TestChallengeAboutRemovedItem(t *testing.T) {
 
 // With fallback = "challenge", a mail that DMARC proves is accepted at once,
 // and also answers a challenge.
-func TestFallbackToAChallenge(t *testing.T) {
+func TestFallbackToChallenge(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	f := &h.agent.Mail.Filter
@@ -437,14 +424,12 @@ func TestFallbackToAChallenge(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()
 	h.wantUntouched()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	h.receiveRaw(proved(replyTo(asked, "YES "+token)))
 	if r := h.pollAfter(time.Minute); r.Arrived != 1 || r.Turns != 1 {
 		t.Errorf("report: %+v", r)
 	}
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: do it" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("I read: do it")
 	// A second YES is answered as such, and is not a message for the agent.
 	h.receiveRaw(proved(replyTo(asked, "Yes, "+token)))
 	if r := h.pollAfter(time.Minute); r.Turns != 0 {
@@ -460,7 +445,7 @@ func TestFallbackToAChallenge(t *testing.T) {
 }
 
 // A dry run lists the mail, and shows the challenge that it does not send.
-func TestDryRunSendsNoQuestion(t *testing.T) {
+func TestDryRunSendsNoChallenge(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{body: "do it"})
 	h.wantPreviewed("do it")
@@ -470,7 +455,7 @@ func TestDryRunSendsNoQuestion(t *testing.T) {
 	h.pollAfter(time.Minute)
 	h.clock.advance(10 * time.Minute)
 	h.wantPreviewed("and that") // the mail that is in quarantine already
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	h.receive(replyTo(asked, "YES "+token))
 	before := h.snapshot()
 	p, err := h.agent.Preview(t.Context())
@@ -504,7 +489,7 @@ func (h *fixture) wantPreviewed(quotes ...string) {
 }
 
 // A process that dies at any moment asks once, and accepts once.
-func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
+func TestChallengeSurvivesCrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
@@ -516,7 +501,7 @@ func TestAChallengeSurvivesACrashAtAnyStep(t *testing.T) {
 		h.pollAfter(time.Minute)
 		h.pollAfter(time.Minute)
 		h.wantUntouched()
-		asked, token := h.challenged()
+		asked, token := h.lastChallenge()
 		if sent := h.sentOf("challenge"); len(sent) > 2 || sent[0].raw != asked.raw {
 			t.Fatalf("died at step %d: %d challenges, the first is\n%s", n, len(sent), sent[0].raw)
 		}
@@ -552,19 +537,15 @@ func signedMail(h *fixture, l letter) []byte {
 // newStrictFixture returns a fixture with [trust] as it is by default, that has polled once.
 func newStrictFixture(t testing.TB) *fixture {
 	t.Helper()
-	h := newFixture(t)
-	h.blueprint.Require, h.blueprint.ScheduleMode = trust.RequireDMARC, cycle.ModeNone
-	self := h.agent.Self
-	h.agent = h.blueprint.agent(h.clock.Now)
-	h.agent.Self = self
+	h := newRequiringFixture(t, trust.RequireDMARC)
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
 	h.poll()
 	return h
 }
 
-// The operator is asked about a mail that is signed and has two readings, whatever [trust]
-// says. YES runs what the challenge shows, once.
-func TestASignedMailInDoubt(t *testing.T) {
+// The operator is asked about a signed mail with two readings, whatever [trust] says. YES runs
+// the text that the challenge shows, once.
+func TestDoubtfulSignedMailIsChallenged(t *testing.T) {
 	t.Parallel()
 	h := newStrictFixture(t)
 	doubtful := letter{
@@ -579,7 +560,7 @@ func TestASignedMailInDoubt(t *testing.T) {
 	if st, err := h.agent.View().Status(); err != nil || st.Inbox.RefusedSigned != 1 {
 		t.Errorf("status: %+v, %v", st.Inbox, err)
 	}
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	for _, want := range []string{"Its signature is valid", `the charset is "iso-8859-1", but the text may be in another one`, "> deploy hÃ¤user\n> and see ci[.]example[.]com\n", "send it again as plain text in UTF-8"} {
 		if text := message.ContentOf([]byte(asked.raw), message.Sent{}).Full; !strings.Contains(text, want) {
 			t.Errorf("the challenge lacks %q:\n%s", want, text)
@@ -615,9 +596,9 @@ func TestASignedMailInDoubt(t *testing.T) {
 	h.wantSent("challenge ack reply")
 }
 
-// Signed mails in doubt are asked about at once, each once, and apart from those that
-// nothing proves. HALT holds the questions back.
-func TestSignedMailsInDoubtAreBounded(t *testing.T) {
+// Doubtful signed mails are challenged at once, each once, and apart from unproven mail. HALT
+// holds the challenges back.
+func TestDoubtfulSignedMailsAreLimited(t *testing.T) {
 	t.Parallel()
 	h := newStrictFixture(t)
 	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true

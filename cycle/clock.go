@@ -332,7 +332,7 @@ func (c ClockPrompt) runIf(ctx context.Context, at time.Time) (nothing string, e
 	case err == nil:
 		return "", nil
 	case errors.Is(err, capture.ErrTooMuch):
-		return "", fmt.Errorf("its `if` program, %s, printed more than %d MiB and was killed", name, maxAsked>>20)
+		return "", fmt.Errorf("its `if` program, %s, was killed because its output exceeds %d MiB", name, maxAsked>>20)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("its `if` program, %s, ran longer than %v and was killed", name, patience)
 	case ended && exit.ExitCode() == 1:

@@ -3,12 +3,10 @@ package cycle_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"agentstateloop/cycle/hook"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // newClockFixture returns a fixture with a prompt that is due at the next full hour, and
@@ -57,7 +54,7 @@ func useIfScript(h *fixture, c *cycle.ClockPrompt, script string) {
 
 // Many polls find a prompt due at the same time. Its program is asked once, and it has one
 // turn.
-func TestAFiringThatIsRaced(t *testing.T) {
+func TestClockPromptFiresOnce(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{"without a program": "", "with a program": "echo x >>asked; sleep 0.2\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -95,9 +92,9 @@ func TestAFiringThatIsRaced(t *testing.T) {
 	}
 }
 
-// What a program of a prompt may do wrong is a firing that failed, with a reason. It is
-// ended with what it has started.
-func TestProgramsOfPrompts(t *testing.T) {
+// A failing `if` program is a failed firing with a reason. The program is ended with its child
+// processes.
+func TestClockPromptIfProgram(t *testing.T) {
 	for name, c := range map[string]struct{ script, skipped, failed string }{
 		"yes":                   {"exit 0\n", "", ""},
 		"no":                    {"echo all; echo is well; exit 1\n", "changed.sh reports that there is nothing to do: is well", ""},
@@ -105,7 +102,7 @@ func TestProgramsOfPrompts(t *testing.T) {
 		"breaks":                {"echo first >&2; echo no network >&2; exit 2\n", "", "its `if` program, changed.sh, failed: exit status 2: no network"},
 		"is killed":             {"kill -9 $$\n", "", "its `if` program, changed.sh, failed: signal: killed"},
 		"hangs":                 {"sleep 1000 & echo $! >pid; wait\n", "", "its `if` program, changed.sh, ran longer than 300ms and was killed"},
-		"prints without end":    {"yes\n", "", "its `if` program, changed.sh, printed more than 1 MiB and was killed"},
+		"prints without end":    {"yes\n", "", "its `if` program, changed.sh, was killed because its output exceeds 1 MiB"},
 		"leaves something":      {"sleep 1000 & echo $! >pid; exit 0\n", "", ""},
 		"is told what and when": {"[ \"$AGENTSTATELOOP_PROMPT\" = morning ] && date -d \"$AGENTSTATELOOP_DUE\" >/dev/null && exit 1; exit 5\n", "changed.sh reports that there is nothing to do", ""},
 		"does not exist":        {"", "", "its `if` program cannot be started: "},
@@ -161,9 +158,9 @@ func isZombie(pid int) bool {
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// The file of a prompt is read at its time. What cannot be read is told once, and the
-// next time that it can be, it runs.
-func TestFilesOfPrompts(t *testing.T) {
+// The file of a prompt is read when it fires. An unreadable file is reported once, and the prompt
+// runs again once the file can be read.
+func TestClockPromptFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		make   func(path string) error
 		failed string
@@ -211,10 +208,10 @@ func TestFilesOfPrompts(t *testing.T) {
 	}
 }
 
-// A turn of the clock has the rights of task, and so has what the agent plans in it. Its
-// mail begins a thread, and the operator's answer to it is an ordinary message that finds
-// what was said.
-func TestATurnOfTheClock(t *testing.T) {
+// A turn of a prompt has the rights of [turn.permissions] task, and so do the turns that it
+// plans. Its mail begins a thread, and the operator's reply to it is an ordinary message with the
+// exchange as its history.
+func TestClockPromptTurn(t *testing.T) {
 	t.Parallel()
 	h := newClockFixture(t, nil)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Self: []string{"--may", "look"}, Task: []string{"--may", "little"}}
@@ -250,25 +247,12 @@ func TestATurnOfTheClock(t *testing.T) {
 	}
 }
 
-// A listener, or a lingering poll, is told to poll at the time of a prompt, and not while
-// its program is asked.
-func TestAPromptIsAReasonToPoll(t *testing.T) {
+// PollReason names a due prompt, except while its program runs.
+func TestPollReasonDuePrompt(t *testing.T) {
 	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) { useIfScript(h, c, "exit 0\n") })
-	reason := func() string {
-		why, err := h.agent.PollReason()
-		check(t, err)
-		return why
-	}
-	if got := reason(); got != state.DuePrompt {
-		t.Errorf("the reason is %q", got)
-	}
-	_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		return state.Step(s, []state.Event{state.PromptAsked{Name: "morning", ID: "other"}}, h.agent.Policy, h.clock.Now()), nil
-	})
-	check(t, err)
-	if got := reason(); got != "" {
-		t.Errorf("while it is asked, the reason is %q", got)
-	}
+	h.wantPollReason("at its time", state.DuePrompt)
+	h.step(state.PromptAsked{Name: "morning", ID: "other"})
+	h.wantPollReason("while it is asked", "")
 	// A poll that must not take long leaves the program to a detached one.
 	h.clock.advance(state.PromptLease)
 	r, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true, LeaveLarge: true})
@@ -278,11 +262,11 @@ func TestAPromptIsAReasonToPoll(t *testing.T) {
 	}
 }
 
-// A turn of the clock asks the operator. The reply resumes it, and is not a message, and
-// what the turn delivers leaves once. A firing that comes meanwhile waits for it.
-func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
+// A turn of a prompt asks the operator. The reply resumes it and is not a message of its own, and
+// its answer is sent once. Another firing waits meanwhile.
+func TestClockPromptTurnAsksOperator(t *testing.T) {
 	h := newClockFixture(t, nil)
-	h.playScript(askingOperator)
+	h.playScript(askingOperatorScript)
 	h.poll()
 	asked := h.sentOf("question")
 	if len(asked) != 1 || asked[0].to != operator || !strings.Contains(asked[0].raw, "1. yes\r\n2. no\r\n") {
@@ -313,22 +297,14 @@ func TestATurnOfTheClockAsksTheOperator(t *testing.T) {
 }
 
 // A poll that lingers makes a firing at its time, before cron polls again.
-func TestLingerMakesAFiring(t *testing.T) {
+func TestLingeringPollFiresPrompt(t *testing.T) {
 	t.Parallel()
 	h := newClockFixtureBefore(t, nil)
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
 	h.wantPhase(state.PREP)
 	h.playScript("echo done\n")
-	var once atomic.Bool
-	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
-			h.clock.advance(21 * time.Second)
-		}
-	})
-	h.onMesh.Store(&lingers)
-	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
-	check(t, err)
+	h.lingerAfter(21 * time.Second)
 	if n := len(h.runs()); n != 1 || len(h.sentOf("reply")) != 1 {
 		t.Errorf("%d turns, and the mails %s", n, h.kinds())
 	}

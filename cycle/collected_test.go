@@ -26,9 +26,9 @@ func newCollectingFixture(t *testing.T, answer func(turn.Attempt) string) *fixtu
 	return h
 }
 
-// Several mails have one reply. It stands in the thread of the newest, and names the
-// others, so that a mail program shows it with each of them.
-func TestOneReplyForSeveralMails(t *testing.T) {
+// Several mails get one reply, in the thread of the newest. It references the others, so that a
+// mail program shows it with each of them.
+func TestCollectedMailsGetOneReply(t *testing.T) {
 	var prompts []string
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		prompts = append(prompts, string(at.Prompt))
@@ -45,19 +45,15 @@ func TestOneReplyForSeveralMails(t *testing.T) {
 		t.Fatalf("replies: %+v", replies)
 	}
 	head, _, _ := strings.Cut(strings.ReplaceAll(replies[0].raw, "\r\n ", " "), "\r\n\r\n")
-	for _, want := range []string{"In-Reply-To: <two@example.com>", "<zero@example.com>", "<one@example.com>"} {
-		if !strings.Contains(head, want) {
-			t.Errorf("the reply has no %s:\n%s", want, head)
-		}
-	}
+	wantWords(t, head, "In-Reply-To: <two@example.com>", "<zero@example.com>", "<one@example.com>")
 	if len(prompts) != 1 || !strings.Contains(prompts[0], "is it green?") || !strings.Contains(prompts[0], "and is it fast?") {
 		t.Errorf("prompts: %q", prompts)
 	}
 }
 
-// Each mail of a lease is whole in the context box, with its own attachments. A control
-// that comes between two of them is answered, and is none of them.
-func TestAttachmentsOfSeveralMails(t *testing.T) {
+// Each collected mail is whole in the context box, with its own attachments. A control between
+// two of them is answered and not collected.
+func TestCollectedMailsKeepAttachments(t *testing.T) {
 	found := map[string]string{}
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		box := filepath.Join(at.Dir, "context")
@@ -95,9 +91,9 @@ func TestAttachmentsOfSeveralMails(t *testing.T) {
 	}
 }
 
-// A file that is damaged before the turn begins is not in the lease. A mail is had again
-// and has its own turn.
-func TestADamagedMessageOfALease(t *testing.T) {
+// A message that is damaged before its turn is not collected. It is fetched again and gets its
+// own turn.
+func TestDamagedMessageIsNotCollected(t *testing.T) {
 	var answered []string
 	h := newCollectingFixture(t, func(at turn.Attempt) string {
 		_, asked, _ := strings.Cut(string(at.Prompt), "\n<message ")
@@ -126,8 +122,8 @@ func TestADamagedMessageOfALease(t *testing.T) {
 	}
 }
 
-// A turn that answers several messages is suspended and goes on with all of them.
-func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
+// A turn for several messages is suspended and resumes with all of them.
+func TestSuspendedTurnKeepsCollectedMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Collect = 20 * time.Second
 	var id string
@@ -140,8 +136,7 @@ func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "done"}, err
 	}
 	for _, text := range []string{"the first half", "and the second"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	h.pollAfter(time.Second)
 	h.pollAfter(21 * time.Second)
@@ -163,8 +158,8 @@ func TestASuspendedTurnOfSeveralMessages(t *testing.T) {
 	}
 }
 
-// A message that names the results of its answer has an answer of its own.
-func TestAFormIsNotCollected(t *testing.T) {
+// A message that asks for result fields gets its own answer.
+func TestMessageWithResultFieldsIsNotCollected(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	for _, m := range []mesh.Message{
 		{Text: "one"}, {Text: "two", ResultFields: mesh.ResultFields{{Name: "commit"}}}, {Text: "three"},
@@ -181,8 +176,8 @@ func TestAFormIsNotCollected(t *testing.T) {
 	}
 }
 
-// What `prompt` shows for the next message is what its turn will be shown.
-func TestPromptShowsWhatIsCollected(t *testing.T) {
+// `prompt` shows the next message as its turn will get it.
+func TestPromptShowsCollectedMessages(t *testing.T) {
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	shows := func(when string) {
 		t.Helper()
@@ -201,8 +196,7 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"the first half", "and the second"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	shows("while they wait")
 	h.agent.RunTurn = func(context.Context, turn.Attempt) (turn.Result, error) {
@@ -213,13 +207,12 @@ func TestPromptShowsWhatIsCollected(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// An agent that pulls its messages takes what one sender has written so far.
-func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
+// `inbox next` hands out all messages that the sender has written so far.
+func TestPullTakesCollectedMessages(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns, h.agent.Policy.Collect = nil, false, 20*time.Second
 	for _, text := range []string{"the first half", "and the second"} {
-		_, err := h.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		h.queue(text)
 	}
 	h.pollAfter(time.Second)
 	next, err := h.agent.Next(t.Context())
@@ -235,40 +228,22 @@ func TestPullingTakesWhatOneSenderWrote(t *testing.T) {
 }
 
 // A poll that lingers stays for the end of the silence.
-func TestTheSilenceEndsWhileAPollLingers(t *testing.T) {
+func TestCollectionEndsWhilePollLingers(t *testing.T) {
 	t.Parallel()
 	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
 	h.agent.Policy.Collect = 2 * time.Second
-	_, err := h.agent.Tell(t.Context(), "op", "one")
-	check(t, err)
+	h.queue("one")
 	h.pollAfter(time.Second)
-	if why, err := h.agent.PollReason(); why != "" || err != nil {
-		t.Fatalf("a poll for %q before the sender was silent: %v", why, err)
-	}
+	h.wantPollReason("before the sender was silent", "")
 	time.AfterFunc(50*time.Millisecond, func() { h.clock.advance(time.Second) })
-	_, err = h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 20*time.Second)
+	_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, 20*time.Second)
 	check(t, err)
 	h.wantTasks(state.Success)
 }
 
-// A listener polls for what PollReason names.
-func TestTheSilenceIsAReasonToPoll(t *testing.T) {
-	h := newCollectingFixture(t, func(turn.Attempt) string { return "done" })
-	_, err := h.agent.Tell(t.Context(), "op", "one")
-	check(t, err)
-	h.clock.advance(19 * time.Second)
-	if why, err := h.agent.PollReason(); why != "" || err != nil {
-		t.Errorf("a poll for %q before the sender was silent: %v", why, err)
-	}
-	h.clock.advance(time.Second)
-	if why, err := h.agent.PollReason(); why != "inbox" || err != nil {
-		t.Errorf("a poll for %q when the sender was silent: %v", why, err)
-	}
-}
-
-// The first of several messages ends the sleep; the turn of all of them is told why the
-// agent would have woken.
-func TestCollectedMessagesEndASleep(t *testing.T) {
+// The first of several messages ends the sleep; the prompt of their turn gives the reason for the
+// planned wakeup.
+func TestCollectedMessagesEndSleep(t *testing.T) {
 	var prompts []string
 	h := newCollectingFixture(t, nil)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {

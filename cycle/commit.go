@@ -47,7 +47,7 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		if why != "" {
 			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
 		}
-		next := state.Step(s, j.redact(events), *j.policy, now)
+		next := j.step(s, j.redact(events), now)
 		if err := with(next); err != nil {
 			return next, err
 		}
@@ -148,11 +148,20 @@ func effectFile(e state.Effect) string {
 // core holds what nearly every part of an agent uses. It can read the state, but only a
 // committer can change it.
 type core struct {
-	handle  string
-	store   *store.Store
-	policy  *state.Policy
-	now     func() time.Time
-	secrets *secret.Known
+	handle   string
+	store    *store.Store
+	policy   *state.Policy
+	now      func() time.Time
+	secrets  *secret.Known
+	stepFunc state.StepFunc // replaces state.Step; nil: state.Step itself
+}
+
+// step returns the state after the events.
+func (c core) step(s state.State, events []state.Event, now time.Time) state.State {
+	if c.stepFunc != nil {
+		return c.stepFunc(s, events, *c.policy, now)
+	}
+	return state.Step(s, events, *c.policy, now)
 }
 
 // committer is the core of a part that commits events.

@@ -190,7 +190,7 @@ func (c *compactor) cleanSummary(summary string) string {
 
 // lastSummarizedEpoch returns the last epoch whose exchange is covered by a summary made now.
 func lastSummarizedEpoch(s state.State) uint64 {
-	if needsRunner(s.Turn) {
+	if s.Turn.InAttempt() {
 		return s.Turn.Epoch - 1 // the exchange of its message is still to come
 	}
 	return s.Epoch

@@ -16,9 +16,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// filling is a fake claude whose session holds as many tokens as the file
+// fillingScript is a fake claude whose session holds as many tokens as the file
 // "context" says. It answers a question for a summary with the file "summary".
-const filling = `
+const fillingScript = `
 init s$(grep -vc resume argv)
 if grep -q '^Goal:' prompt; then
 	cp prompt asked
@@ -37,12 +37,11 @@ func (h *fixture) sayByMail(text string) {
 	h.pollAfter(time.Minute)
 }
 
-// An agent whose session fills three quarters of its window is warned. A
-// session that is nearly full is replaced by a summary of its own, with which
-// the next one begins.
-func TestANearlyFullSessionIsCompacted(t *testing.T) {
+// An agent whose session fills three quarters of its window is warned. A nearly full session is
+// replaced by its summary, with which the next session begins.
+func TestFullSessionIsCompacted(t *testing.T) {
 	t.Parallel()
-	h := newClaudeFixture(t, filling)
+	h := newClaudeFixture(t, fillingScript)
 	h.write("summary", "the parser is half done </summary>")
 	h.write("context", "100000")
 	h.sayByMail("one")
@@ -70,11 +69,10 @@ func TestANearlyFullSessionIsCompacted(t *testing.T) {
 	wantNoWords(t, h.workFile("told"), "the parser is half done")
 }
 
-// An empty summary changes nothing, and after two of them no more are
-// requested.
-func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
+// An empty summary changes nothing, and after two of them no further summary is requested.
+func TestEmptySummaryKeepsSession(t *testing.T) {
 	t.Parallel()
-	h := newClaudeFixture(t, filling)
+	h := newClaudeFixture(t, fillingScript)
 	h.write("summary", " ")
 	h.write("context", "195000")
 	for _, text := range []string{"one", "two", "three", "four"} {
@@ -96,10 +94,9 @@ func TestAnEmptySummaryKeepsTheSession(t *testing.T) {
 	}
 }
 
-// A summary that takes the last money leaves the message waiting, instead of a
-// turn that nothing pays for.
-func TestASummaryThatTakesTheLastMoney(t *testing.T) {
-	h := newClaudeFixture(t, filling)
+// If a summary uses up the budget, the message waits instead of having an unpaid turn.
+func TestSummaryUsesUpBudget(t *testing.T) {
+	h := newClaudeFixture(t, fillingScript)
 	h.agent.Policy.Budget = state.Budget{HasCredit: true, Credit: 20_000}
 	h.write("summary", "the parser is half done")
 	h.write("context", "195000")
@@ -126,7 +123,7 @@ func TestASummaryThatTakesTheLastMoney(t *testing.T) {
 // input is kept in "asked".
 func newSummaryFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
 	t.Helper()
-	h, stdin = newTalkedFixture(t, said...)
+	h, stdin = newRecallFixture(t, said...)
 	h.agent.Summary = h.summarizeWith("cat >asked; echo 'all was well'\n")
 	return h, stdin
 }
@@ -145,8 +142,8 @@ func (h *fixture) summarizeWith(script string) *turn.Config {
 	return &config
 }
 
-// A summary by hand stands for what was said to an agent without a session. The
-// history keeps everything.
+// A summary by hand replaces the recalled exchanges of an agent without sessions. The history
+// keeps everything.
 func TestCompactByHand(t *testing.T) {
 	h, stdin := newSummaryFixture(t, "the red door", "the blue door")
 	text, err := h.agent.Compact(t.Context(), 0)
@@ -176,10 +173,9 @@ func TestCompactByHand(t *testing.T) {
 	wantWords(t, *stdin, "the red door", "the green one")
 }
 
-// A compaction that fails changes nothing: a program that fails or prints
-// nothing, a commit that fails, a reset meanwhile. It waits for a turn that
-// runs.
-func TestACompactionThatFails(t *testing.T) {
+// A failed compaction changes nothing: the program fails or prints nothing, the commit fails, or
+// the memory is reset meanwhile. It is busy while a turn runs.
+func TestFailedCompactionChangesNothing(t *testing.T) {
 	h, stdin := newSummaryFixture(t, "the red door")
 	want := func(why, err string) {
 		t.Helper()
@@ -215,11 +211,9 @@ func TestACompactionThatFails(t *testing.T) {
 	}
 	check(t, lock.Unlock())
 
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	want("it is halted", "HALTED")
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 
 	h.say("still there?", time.Minute)
 	wantWords(t, *stdin, "the red door")
@@ -230,8 +224,7 @@ func TestACompactionThatFails(t *testing.T) {
 	want("a reset meanwhile", "was reset")
 }
 
-// What a killed runner has left of making a summary is ended before the next
-// turn.
+// The summary agent of a killed runner is ended before the next turn.
 func TestSummaryAgentIsEnded(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.script("#!/bin/sh\necho up >up; exec sleep 300\n")
@@ -249,7 +242,7 @@ func TestSummaryAgentIsEnded(t *testing.T) {
 	alive, err := os.Open(filepath.Join(dir, "alive"))
 	check(t, err)
 	defer alive.Close()
-	h.script(answering)
+	h.script(answeringScript)
 	h.say("hello", time.Minute)
 	h.wantTasks(state.Success)
 	if err := syscall.Flock(int(alive.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {

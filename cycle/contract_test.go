@@ -28,9 +28,9 @@ var everyType = mesh.ResultFields{
 	{Name: "any", Required: true}, {Name: "more", Type: "integer", Description: "what you <b> like\u200b"},
 }
 
-// What is submitted has the types that were asked for. What has not is refused by name,
-// and the agent may submit again.
-func TestResultsHaveTheirTypes(t *testing.T) {
+// Submitted fields have the requested types. A wrong or missing field is refused by name, and the
+// agent may submit again.
+func TestResultFieldTypes(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	whole := "s=412 n=-1.5e3 i=1e3 b=true a=[1,\"x\"] o={\"k\":[]} any=[1]"
@@ -66,11 +66,7 @@ func TestResultsHaveTheirTypes(t *testing.T) {
 	if len(got) != 1 || fieldsOf(got[0]) != `{"s":"412","n":-1.5e3,"i":1e3,"b":true,"a":[1,"x"],"o":{"k":[]},"any":"[1]","extra":"free"}` {
 		t.Fatalf("reports: %+v", got)
 	}
-	for _, want := range []string{"<result_fields #>\ns: string, required\n", "any: any value, required\nmore: integer. what you <b> like", "\n</result_fields #>"} {
-		if !strings.Contains(maskBoundary(h.prompt()), want) {
-			t.Errorf("the prompt lacks %q:\n%s", want, h.prompt())
-		}
-	}
+	wantWords(t, h.prompt(), "<result_fields #>\ns: string, required\n", "any: any value, required\nmore: integer. what you <b> like", "\n</result_fields #>")
 }
 
 // quoted returns words for a shell.
@@ -82,9 +78,8 @@ func quoted(words string) string {
 	return strings.Join(all, " ")
 }
 
-// A turn that prints is taken by its word: it is partial unless its whole answer is an
-// object with the required fields.
-func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
+// A printed answer is partial unless it is, as a whole, an object with the required fields.
+func TestAnswerWithoutResultFieldsIsPartial(t *testing.T) {
 	t.Parallel()
 	fence := "```"
 	for name, tt := range map[string]struct {
@@ -131,9 +126,9 @@ func TestAnAnswerWithoutItsResultsIsPartial(t *testing.T) {
 	}
 }
 
-// What was submitted is handed back with its fields, whatever becomes of the turn after
-// it, and of the files that the agent leaves under our names.
-func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
+// A submitted result is delivered with its fields, even if the turn fails later or the agent
+// leaves files with the names of the deliverable.
+func TestSubmittedResultSurvivesFailure(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]string{
 		"its agent fails":      "exit 3",
@@ -156,6 +151,7 @@ func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
 			h.pollAfter(time.Minute)
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success)
+			h.wantRuns(1)
 			if got := h.reports(); len(got) != 1 || got[0].Text != "it is <done>" || fieldsOf(got[0]) != `{"i":412,"s":"a<b>&c"}` || got[0].Status != state.Success {
 				t.Errorf("reports: %+v", got)
 			}
@@ -164,7 +160,7 @@ func TestSubmittedResultsOutliveTheTurn(t *testing.T) {
 }
 
 // A mail shows the fields as lines, and tell has both.
-func TestResultsForAPerson(t *testing.T) {
+func TestResultFieldsForPerson(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript("us submit done verdict=green\n")
 	h.receive(letter{id: "<one@example.com>"})
@@ -182,8 +178,8 @@ func TestResultsForAPerson(t *testing.T) {
 	}
 }
 
-// The fields of a report are never cut: its text is, and too large fields are refused.
-func TestLargeResults(t *testing.T) {
+// Only the text of a report is truncated. Fields that are too large are refused.
+func TestLargeResultFields(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`
 head -c 40000 /dev/zero | tr '\0' x >large

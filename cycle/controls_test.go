@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
 
-func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
+func TestTransitionSendsMailAndMovesLine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		from, to state.Phase
@@ -30,11 +29,10 @@ func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s to %s, mail %v", c.from, c.to, !c.noMail), func(t *testing.T) {
 			h := newAwakeFixture(t)
-			_, err := h.agent.Order(t.Context(), c.from, "", true)
-			check(t, err)
+			h.order(c.from, true)
 			h.poll()
 			h.wantSent("")
-			_, err = h.agent.Order(t.Context(), c.to, "test", c.noMail)
+			_, err := h.agent.Order(t.Context(), c.to, "test", c.noMail)
 			check(t, err)
 			h.wantPhase(c.to) // durable before any poll
 			h.wantLine(c.line, func() { h.poll() })
@@ -47,8 +45,7 @@ func TestTransitionDoesWhatItsStateDoes(t *testing.T) {
 // HALT holds turns and answers, and mail is still collected; GO releases them.
 func TestHaltHoldsAndGoReleases(t *testing.T) {
 	h := newAwakeFixture(t)
-	_, err := h.agent.Halt(t.Context(), "test")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<one@example.com>"})
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 0 {
 		t.Errorf("halted: %+v", r)
@@ -57,42 +54,44 @@ func TestHaltHoldsAndGoReleases(t *testing.T) {
 	if got := h.unread(); len(got) != 0 {
 		t.Errorf("collected and unread: %v", got)
 	}
-	_, err = h.agent.Resume(t.Context(), "test")
-	check(t, err)
+	h.resume()
 	h.pollAfter(time.Minute)
 	h.wantSent("reply")
 }
 
 // A HALT that comes while a turn runs ends the turn; its output is sent at GO.
-func TestHaltEndsARunningTurn(t *testing.T) {
+func TestHaltEndsTheTurn(t *testing.T) {
 	t.Parallel()
-	h := newAwakeFixture(t)
-	up, _ := h.lingerer()
-	h.receive(letter{id: "<one@example.com>"})
-	done := make(chan error)
-	go func() {
-		_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
-		done <- err
-	}()
-	up()
-	_, err := h.blueprint.agent(h.clock.Now).Halt(t.Context(), "test")
-	check(t, err)
-	check(t, <-done)
-	h.wantSent("ack")
-	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Canceled {
-		t.Errorf("task lines: %+v", tasks)
-	}
-	_, err = h.agent.Resume(t.Context(), "test")
-	check(t, err)
-	h.pollAfter(time.Minute)
-	h.wantSent("ack reply")
-	if reply := h.sentOf("reply")[0]; !strings.Contains(reply.text, "canceled") {
-		t.Errorf("reply: %q", reply.text)
+	for name, c := range map[string]struct {
+		halt, resume func(h *fixture)
+		sent         string
+	}{
+		"by hand": {(*fixture).halt, (*fixture).resume, ""},
+		"by mail": {
+			func(h *fixture) { h.receive(letter{id: "<halt@example.com>", body: "HALT"}); h.cron() },
+			func(h *fixture) { h.receive(letter{id: "<go@example.com>", body: "GO"}) }, "answer",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeFixture(t)
+			h.agent.Policy.Ack = false
+			up, _ := h.pauseFirstAttempt()
+			h.receive(letter{id: "<one@example.com>"})
+			wait := h.pollInBackground()
+			up()
+			c.halt(h)
+			wait()
+			h.wantTasks(state.Canceled)
+			h.wantSent(c.sent)
+			c.resume(h)
+			h.pollAfter(time.Minute)
+			wantWords(t, h.onlyReply().text, "canceled")
+		})
 	}
 }
 
 // A HALT between two sends holds the second: HALT is checked before each dot.
-func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
+func TestHaltHoldsNextMail(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	var once sync.Once
@@ -108,8 +107,7 @@ func TestHaltHoldsWhatIsAboutToBeSent(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantSent("")
-	_, err := h.agent.Resume(t.Context(), "test")
-	check(t, err)
+	h.resume()
 	h.pollAfter(2 * time.Minute)
 	h.wantSent("ack reply")
 }
@@ -120,7 +118,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	up, _ := h.lingerer()
+	up, _ := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()
 	up()
@@ -136,9 +134,7 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	h.cron()
 	wait()
 	h.wantTasks(state.Canceled)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "[canceled: stopped]") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "[canceled: stopped]")
 
 	// HALT: the output is held until GO.
 	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
@@ -154,36 +150,13 @@ func TestControlsByMailWhileATurnRuns(t *testing.T) {
 	}
 }
 
-// HALT by mail ends the turn that runs, and holds its deliverable.
-func TestAHaltByMailEndsTheTurn(t *testing.T) {
-	t.Parallel()
-	h := newAwakeFixture(t)
-	h.agent.Policy.Ack = false
-	up, _ := h.lingerer()
-	h.receive(letter{id: "<one@example.com>"})
-	wait := h.pollInBackground()
-	up()
-	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
-	h.cron()
-	wait()
-	h.wantTasks(state.Canceled)
-	h.wantSent("answer")
-	h.receive(letter{id: "<go@example.com>", body: "GO"})
-	h.pollAfter(time.Minute)
-	if replies := h.sentOf("reply"); len(replies) != 1 {
-		t.Errorf("after GO: %+v", replies)
-	}
-}
-
-// After a reset the context begins with its note, and without what was said
-// before.
-func TestAResetStartsAgain(t *testing.T) {
+// After a reset the context begins with its note and without the earlier conversation.
+func TestResetForgetsConversation(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
 	h.poll()
-	_, err := h.agent.Tell(t.Context(), "me", "queued before")
-	check(t, err)
+	h.queue("queued before")
 	check(t, h.agent.Reset(t.Context(), "a new project </system_message>", handle))
 	h.pollAfter(time.Minute)
 	prompt := h.prompt()
@@ -203,10 +176,10 @@ func TestAResetStartsAgain(t *testing.T) {
 
 // A turn that ran when the memory was reset answers from the old memory; that
 // answer is not recalled.
-func TestAResetDuringATurnKeepsNothingOfIt(t *testing.T) {
+func TestResetDuringTurnForgetsAnswer(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	up, goOn := h.lingerer()
+	up, goOn := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>", body: "the old secret"})
 	wait := h.pollInBackground()
 	up()

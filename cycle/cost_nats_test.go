@@ -11,11 +11,10 @@ import (
 	"agentstateloop/internal/testkit/fleettest"
 )
 
-// An empty cycle over NATS makes two calls as well. That into the mesh is one flight on
-// a connection of its own: all that it asks is on the way before anything is answered.
-// Before that the connection takes what TCP takes, the server's greeting, and one round
-// trip for the login.
-func TestAnEmptyPollOverNATSIsOneFlight(t *testing.T) {
+// An empty cycle over NATS makes two calls as well. The call to the mesh sends all its requests
+// before the first answer. The connection itself costs the TCP handshake, the server's greeting
+// and one round trip for the login.
+func TestEmptyPollOverNATSIsOneFlight(t *testing.T) {
 	h := newAwakeFixture(t)
 	c := fleettest.Start(t, handle).Client(handle)
 	var conns []*flightConn

@@ -16,7 +16,7 @@ import (
 
 // An empty cycle makes two calls: one mail session, which asks once for the headers of
 // what may be new, and one GET of the mailbox (docs/design.md, "Promises" 9).
-func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
+func TestEmptyPollMakesTwoCalls(t *testing.T) {
 	h := newAwakeFixture(t)
 	var headers, bodies, gets, others atomic.Int32
 	fetch := func(_ imap.NumSet, body bool) error {
@@ -44,7 +44,7 @@ func TestAnEmptyPollMakesTwoCalls(t *testing.T) {
 
 // The traffic of a poll with the mail server does not grow with the mailbox,
 // except for the digits of its numbers (docs/design.md, "Promises" 8).
-func TestALargeMailboxCostsNoMoreTraffic(t *testing.T) {
+func TestLargeMailboxCostsNoMoreTraffic(t *testing.T) {
 	emptyPoll := func(mails int) int64 {
 		h := newFixture(t)
 		raw := letter{from: "stranger@example.net", subject: "hello"}.raw()

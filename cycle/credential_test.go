@@ -63,11 +63,10 @@ func (h *fixture) wantPeerGot(want ...string) {
 	}
 }
 
-// The operator's night, with real servers: the mailbox's password stops
-// working, for reading and for sending; it is rotated, and stops working again.
-// The keymaster hears of each at once, the operator at the third poll through
-// a peer, both when it works again, and nobody twice.
-func TestAPasswordThatDiesAtNight(t *testing.T) {
+// With real servers, the mailbox's password stops working for reading and sending, is rotated,
+// and stops working again. The keymaster hears about each outage at once, the operator at the
+// third poll through a peer, and both at its end, each once.
+func TestExpiredPasswordIsReported(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.clock.advance(17 * time.Hour)
@@ -132,7 +131,7 @@ func TestReadFailureIsMailed(t *testing.T) {
 
 // A failure is counted once a cycle. A login that was denied is not tried again
 // in that cycle, neither in a further round nor for the next mail.
-func TestALoginIsRefusedOnceACycle(t *testing.T) {
+func TestRefusedLoginIsTriedOncePerCycle(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	const other = "second@example.com"
@@ -186,16 +185,16 @@ func TestNetworkErrorIsNotACredentialFailure(t *testing.T) {
 }
 
 // A secret that cannot be read is a failure of its credential.
-func TestASecretThatCannotBeReadIsACredentialFailure(t *testing.T) {
+func TestUnreadableSecretIsCredentialFailure(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Secret = func(context.Context) (string, error) { return "", fmt.Errorf("the file is gone") }
 	h.poll()
 	h.wantCredentials("imap 1")
 }
 
-// If the mesh rejects our token, the operator is mailed. The keymaster, which
-// could not be told, is not told when it is over.
-func TestADeadMeshTokenIsMailed(t *testing.T) {
+// If the mesh rejects our token, the operator is mailed. The keymaster could not hear about the
+// outage, and does not hear about its end.
+func TestRefusedMeshTokenIsMailed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.meshRefuses()
 	for range 4 {
@@ -219,7 +218,7 @@ func (h *fixture) meshRefuses() {
 
 // If both channels are dead, polls go on and each exits 3. The notice is sent
 // by the channel that works first.
-func TestBothChannelsDead(t *testing.T) {
+func TestMailAndMeshRefuseLogin(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.mail.SetPassword("changed")
 	h.meshRefuses()
@@ -228,16 +227,14 @@ func TestBothChannelsDead(t *testing.T) {
 			t.Errorf("failed sources: %+v", r.Failed)
 		}
 	}
-	status, err := h.agent.View().Status()
-	check(t, err)
+	status := h.status()
 	if c := status.Credentials["imap"]; c.Failures != 4 || c.OperatorTold || c.KeymasterTold || status.Outbox.Waiting == 0 {
 		t.Errorf("status: %+v, outbox %+v", status.Credentials, status.Outbox)
 	}
 	h.onMesh.Store(nil)
 	h.pollAfter(30 * time.Minute)
 	h.wantPeerGot("message credential imap", "message credential smtp", "relay credential blocker: imap", "relay credential blocker: smtp")
-	status, err = h.agent.View().Status()
-	check(t, err)
+	status = h.status()
 	if c := status.Credentials["imap"]; !c.OperatorTold || !c.KeymasterTold {
 		t.Errorf("status: %+v", c)
 	}
@@ -265,7 +262,8 @@ func TestAgentLoginFailureIsReported(t *testing.T) {
 	}
 }
 
-// So is the login of a program of runner exec, by its exit code or by what it says last.
+// A refused login of a program of runner exec, by its exit code or its last words, is reported in
+// the same way.
 func TestProgramLoginFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{

@@ -21,11 +21,11 @@ import (
 	"agentstateloop/state/store"
 )
 
-const foreign = "# mine\n*/5 * * * * backup %d\n\n@reboot x\n"
+const foreignLines = "# mine\n*/5 * * * * backup %d\n\n@reboot x\n"
 
-func TestTheLineFollowsThePhase(t *testing.T) {
+func TestCrontabLineFollowsPhase(t *testing.T) {
 	h := newFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.wantLine("*/30 * * * *", func() { h.poll() })
 	check(t, h.agent.Ring("test", ""))
 	h.wantLine("*/1 * * * *", func() { h.poll() })
@@ -34,7 +34,7 @@ func TestTheLineFollowsThePhase(t *testing.T) {
 
 	table, err := os.ReadFile(h.table)
 	check(t, err)
-	if !bytes.HasPrefix(table, []byte(foreign)) {
+	if !bytes.HasPrefix(table, []byte(foreignLines)) {
 		t.Errorf("foreign lines changed:\n%s", table)
 	}
 }
@@ -48,19 +48,18 @@ func (h *fixture) wantLine(want string, do func()) {
 	}
 }
 
-func TestAnEditedLineIsRepaired(t *testing.T) {
+func TestEditedCrontabLineIsRepaired(t *testing.T) {
 	h := newAwakeFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600)) // our line is gone
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600)) // our line is gone
 	h.wantLine("*/30 * * * *", func() { h.pollAfter(30 * time.Minute) })
 	// A change of phase repairs it at once.
-	check(t, os.WriteFile(h.table, []byte(foreign+"7 7 * * * x # agentstateloop "+handle+"\n"), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines+"7 7 * * * x # agentstateloop "+handle+"\n"), 0o600))
 	check(t, h.agent.Ring("test", ""))
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 
-// The line is a projection: it is read when it should change, and twice an
-// hour.
-func TestASteadyPollStartsNoCrontab(t *testing.T) {
+// The crontab is read when its line should change, and twice an hour.
+func TestSteadyPollStartsNoCrontab(t *testing.T) {
 	h := newFixture(t)
 	calls := h.countCrontab()
 	h.poll()
@@ -102,8 +101,8 @@ func (h *fixture) crontab(lines string) {
 	h.agent.Schedule.Table.Command = path
 }
 
-// A table that cannot be reached is shown in the status; the mail is answered
-// all the same (docs/protocol.md, "The crontab").
+// An unusable crontab is shown in the status, and mail is answered nevertheless
+// (docs/protocol.md, "The crontab").
 func TestCrontabFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
@@ -124,24 +123,23 @@ func TestCrontabFailureIsReported(t *testing.T) {
 			if calls, err := os.ReadFile(h.agent.Schedule.Table.Command + ".calls"); err == nil && string(calls) != "-l\n" {
 				t.Errorf("a crontab that hangs was called more than once in a poll:\n%s", calls)
 			}
-			status, err := h.agent.View().Status()
-			check(t, err)
+			status := h.status()
 			if status.Schedule.Error == nil || status.Schedule.Wanted == nil || *status.Schedule.Wanted != "*/1 * * * *" {
 				t.Errorf("schedule: %+v", status.Schedule)
 			}
 
 			h.agent.Schedule.Table.Command, h.agent.Schedule.Table.Timeout = h.blueprint.Crontab, 0
 			h.wantLine("*/1 * * * *", func() { h.pollAfter(time.Minute) })
-			if status, err = h.agent.View().Status(); err != nil || status.Schedule.Error != nil {
+			if status, err := h.agent.View().Status(); err != nil || status.Schedule.Error != nil {
 				t.Errorf("after it works: %+v, %v", status.Schedule, err)
 			}
 		})
 	}
 }
 
-func TestUninstallLastsUntilATransition(t *testing.T) {
+func TestUninstallLastsUntilTransition(t *testing.T) {
 	h := newAwakeFixture(t)
-	check(t, os.WriteFile(h.table, append([]byte(foreign), mustRead(t, h.table)...), 0o600))
+	check(t, os.WriteFile(h.table, append([]byte(foreignLines), mustRead(t, h.table)...), 0o600))
 	_, err := h.agent.Uninstall(t.Context())
 	check(t, err)
 	h.wantLine("", func() {})
@@ -151,11 +149,10 @@ func TestUninstallLastsUntilATransition(t *testing.T) {
 	if calls() != 0 {
 		t.Error("the table was looked at")
 	}
-	if got := mustRead(t, h.table); string(got) != foreign {
+	if got := mustRead(t, h.table); string(got) != foreignLines {
 		t.Errorf("foreign lines changed:\n%s", got)
 	}
-	_, err = h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
+	h.order(state.ACTIVE, false)
 	h.wantLine("*/1 * * * *", func() { h.poll() })
 }
 
@@ -168,7 +165,7 @@ func mustRead(t testing.TB, path string) []byte {
 
 // The line names the binary that first installed it, as long as that exists:
 // trying another build does not move the agent.
-func TestTheBinaryIsPinned(t *testing.T) {
+func TestCrontabBinaryIsPinned(t *testing.T) {
 	h := newFixture(t)
 	h.agent.Schedule.Binary = "/bin/sh"
 	h.poll()
@@ -191,7 +188,7 @@ func TestTheBinaryIsPinned(t *testing.T) {
 }
 
 // A build in the folder for temporary files is never pinned.
-func TestATemporaryBinaryIsNotInstalled(t *testing.T) {
+func TestTemporaryBinaryIsNotInstalled(t *testing.T) {
 	h := newFixture(t)
 	h.agent.Schedule.Binary = filepath.Join(os.TempDir(), "go-build1", "agentstateloop")
 	h.wantLine("", func() { h.poll() })
@@ -200,7 +197,7 @@ func TestATemporaryBinaryIsNotInstalled(t *testing.T) {
 	}
 }
 
-func TestModesThatLeaveTheTableAlone(t *testing.T) {
+func TestModesWithoutCrontab(t *testing.T) {
 	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
 		h := newFixture(t)
 		h.agent.Schedule.Mode = mode
@@ -215,7 +212,7 @@ func TestModesThatLeaveTheTableAlone(t *testing.T) {
 
 // A transition that is committed while a cycle projects its line is seen by
 // that cycle before it ends. Cron might not poll for another half hour.
-func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
+func TestTransitionDuringCycleMovesLine(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.whileAcknowledging(func(other *cycle.Agent) {
 		_, err := other.Order(t.Context(), state.ACTIVE, "", false)
@@ -228,7 +225,7 @@ func TestATransitionDuringACycleMovesTheLine(t *testing.T) {
 }
 
 // An uninstall wins against a cycle that was about to write the line.
-func TestAnUninstallDuringACycleLasts(t *testing.T) {
+func TestUninstallDuringCycleLasts(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, h.agent.Ring("test", "")) // so that the cycle has a line to write
 	h.whileAcknowledging(func(other *cycle.Agent) {
@@ -256,7 +253,7 @@ func (h *fixture) whileAcknowledging(do func(other *cycle.Agent)) {
 
 // If the line cannot be written, cron would come back only in half an hour. One
 // poll then stays and cycles each minute until the phase is IDLE.
-func TestAPollStaysWhileTheLineIsStuck(t *testing.T) {
+func TestPollStaysWhileLineIsStuck(t *testing.T) {
 	dir := t.TempDir()
 	command, table, err := crontest.Write(dir)
 	check(t, err)
@@ -306,7 +303,7 @@ func TestOnlyOnePollStays(t *testing.T) {
 	h.wantPhase(state.PREP)
 }
 
-func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
+func TestPollDoesNotStayAtShortInterval(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, h.agent.Ring("test", ""))
 	h.wantLine("*/1 * * * *", func() { h.poll() })
@@ -326,11 +323,11 @@ func TestNoPollStaysForALineStuckAtTheShortInterval(t *testing.T) {
 	}
 }
 
-// `init` installs the line without a poll, also after an `uninstall` and after
-// an edit by hand, and says what prevents it.
+// `init` installs the line without a poll, even after an `uninstall` or a manual edit, and
+// reports errors.
 func TestInstall(t *testing.T) {
 	h := newFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	install := func() state.State {
 		t.Helper()
 		s, err := h.agent.Install(t.Context())
@@ -338,7 +335,7 @@ func TestInstall(t *testing.T) {
 		return s
 	}
 	h.wantLine("*/30 * * * *", func() { install() })
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.wantLine("*/30 * * * *", func() { install() })
 	_, err := h.agent.Uninstall(t.Context())
 	check(t, err)

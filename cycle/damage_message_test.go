@@ -4,30 +4,21 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/emersion/go-imap/v2"
 
-	"agentstateloop/cycle"
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// collect polls without running turns.
-func (h *fixture) collect() {
-	h.t.Helper()
-	_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
-	check(h.t, err)
-}
-
 // A mail whose file is damaged is fetched again from the mailbox, in the poll that
 // was to run it, and runs as it came.
-func TestADamagedMessageIsFetchedAgain(t *testing.T) {
+func TestDamagedMessageIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 1) {
 		t.Run(name, func(t *testing.T) {
@@ -38,16 +29,8 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 			check(t, damage(h.agent.Store.Path(h.state().Inbox[0].Payload)))
 			h.pollAfter(time.Minute)
 			h.wantTasks(state.Success, state.Success)
-			if runs := h.runs(); len(runs) != 2 {
-				t.Errorf("runs: %q", runs)
-			}
-			var texts []string
-			for _, m := range h.sentOf("reply") {
-				texts = append(texts, m.text)
-			}
-			if got := strings.Join(texts, "; "); got != "I read: second; I read: first" {
-				t.Errorf("replies: %s", got)
-			}
+			h.wantRuns(2)
+			h.wantReplies("I read: second", "I read: first")
 			if lines := h.reasonsOf(state.LineDamage, "mended"); len(lines) != 1 {
 				t.Errorf("mended: %q", lines)
 			}
@@ -55,9 +38,9 @@ func TestADamagedMessageIsFetchedAgain(t *testing.T) {
 	}
 }
 
-// A damaged mail that is not in the mailbox any more never runs. After three polls it
-// is given up, and told once.
-func TestADamagedMessageThatIsGone(t *testing.T) {
+// A damaged mail that has left the mailbox never runs. It is given up after three polls and
+// reported once.
+func TestDamagedMessageIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(h *fixture, uid uint32){
 		"expunged":   func(h *fixture, uid uint32) { h.expunge(uid) },
@@ -87,9 +70,7 @@ func TestADamagedMessageThatIsGone(t *testing.T) {
 // was told once by a mail of that kind.
 func (h *fixture) wantLost(row state.Message, kind string) {
 	h.t.Helper()
-	if runs := h.runs(); runs != nil {
-		h.t.Errorf("it ran: %q", runs)
-	}
+	h.wantRuns(0)
 	if s := h.state(); len(s.Inbox)+len(s.Outbox) != 0 {
 		h.t.Errorf("left: %+v, %+v", s.Inbox, s.Outbox)
 	}
@@ -112,9 +93,9 @@ func (h *fixture) expunge(uid uint32) {
 	check(h.t, c.Expunge().Close())
 }
 
-// A mailbox may be wrong for a while. What it sends under the number of a damaged
-// mail is taken only if it is that mail.
-func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
+// A mail that the server sends under the UID of a damaged mail is taken only if it is the same
+// mail.
+func TestDamagedMessageIsNotReplacedByOther(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
@@ -124,14 +105,7 @@ func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	check(t, err)
 	// The mailbox has another mail than the row says.
-	_, err = h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		s.Inbox = slices.Clone(s.Inbox)
-		s.Serial++
-		s.Inbox[0].Sum = store.Sum(append(whole, ' '))
-		s.Lines = nil
-		return s, nil
-	})
-	check(t, err)
+	h.changeState(func(s *state.State) { s.Inbox[0].Sum = store.Sum(append(whole, ' ')) })
 	for range 5 {
 		h.pollAfter(time.Minute)
 	}
@@ -139,7 +113,7 @@ func TestADamagedMessageIsNotReplacedByAnotherOne(t *testing.T) {
 }
 
 // A server that is away for a while is not believed to have lost the mail.
-func TestADamagedMessageWaitsForItsServer(t *testing.T) {
+func TestDamagedMessageWaitsForServer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
 	h.collect()
@@ -150,14 +124,12 @@ func TestADamagedMessageWaitsForItsServer(t *testing.T) {
 	h.onFetch.Store(nil)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
-	if got := h.sentOf("reply"); len(got) != 1 || got[0].text != "I read: first" {
-		t.Errorf("replies: %+v", got)
-	}
+	h.wantReplies("I read: first")
 }
 
-// A message of the mesh or of the terminal cannot be had again. It is given up and
-// told; the agent that sent it gets its report.
-func TestADamagedMessageOfAnotherSource(t *testing.T) {
+// A damaged message of the mesh or the terminal cannot be fetched again. It is given up and
+// reported, and an agent that sent it gets a report.
+func TestDamagedMeshAndCLIMessages(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 2) {
 		t.Run("mesh, "+name, func(t *testing.T) {
@@ -191,51 +163,41 @@ func TestADamagedMessageOfAnotherSource(t *testing.T) {
 	}
 }
 
-// A suspended turn goes on with the message as it came.
-func TestASuspendedTurnWhoseMessageIsDamaged(t *testing.T) {
+// A suspended turn whose message is damaged goes on with it once it is fetched again. If the
+// message is lost, the turn fails.
+func TestDamagedMessageOfSuspendedTurn(t *testing.T) {
 	t.Parallel()
-	h := newAwakeFixture(t)
-	h.playScript(asking)
-	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
-	h.poll()
-	id := h.workFile("ids")
-	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
-	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
-	h.pollAfter(time.Minute)
-	h.wantTasks(state.Success)
-	if !strings.Contains(h.prompt(), "deploy it") {
-		t.Errorf("the prompt:\n%s", h.prompt())
-	}
-}
-
-// If it cannot be had again, the turn ends with that.
-func TestASuspendedTurnWhoseMessageIsLost(t *testing.T) {
-	t.Parallel()
-	h := newAwakeFixture(t)
-	h.playScript(asking)
-	uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
-	h.poll()
-	id := h.workFile("ids")
-	check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
-	h.expunge(uid)
-	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: id, Text: "4c1f is live"})
-	for range 5 {
-		h.pollAfter(time.Minute)
-	}
-	h.wantTasks(state.Failed)
-	if got := h.sentOf("reply"); len(got) != 1 || !strings.Contains(got[0].text, "damaged") {
-		t.Errorf("replies: %+v", got)
-	}
-	if n := len(h.runs()); n != 1 {
-		t.Errorf("%d attempts", n)
+	for name, lost := range map[string]bool{"fetched again": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			h := newAwakeFixture(t)
+			h.playScript(askingScript)
+			uid := h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+			h.poll()
+			check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
+			if lost {
+				h.expunge(uid)
+			}
+			h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.workFile("ids"), Text: "4c1f is live"})
+			for range 5 {
+				h.pollAfter(time.Minute)
+			}
+			if !lost {
+				h.wantTasks(state.Success)
+				wantWords(t, h.prompt(), "deploy it")
+				return
+			}
+			h.wantTasks(state.Failed)
+			wantWords(t, h.onlyReply().text, "damaged")
+			h.wantRuns(1)
+		})
 	}
 }
 
 // A report that is damaged is not shown to the turn that waited for it.
-func TestADamagedReport(t *testing.T) {
+func TestDamagedReportIsNotShown(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
 	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Correlation: h.workFile("ids"), Text: "4c1f is live"})
@@ -250,8 +212,8 @@ func TestADamagedReport(t *testing.T) {
 	}
 }
 
-// What was submitted is handed back as it was submitted, or not at all.
-func TestADamagedSubmission(t *testing.T) {
+// A damaged submission is not delivered.
+func TestDamagedSubmissionIsPartial(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 3) {
 		t.Run(name, func(t *testing.T) {
@@ -260,15 +222,11 @@ func TestADamagedSubmission(t *testing.T) {
 			_, goOn := h.pipe("go")
 			h.playScript("us submit 'the answer is 42'\necho >submitted\nread x <go\n")
 			h.receive(letter{id: "<one@example.com>"})
-			ended := make(chan error)
-			go func() {
-				_, err := h.agent.Poll(t.Context(), cycle.PollOptions{})
-				ended <- err
-			}()
+			wait := h.pollInBackground()
 			submitted()
 			check(t, damage(filepath.Join(h.attempt(), h.state().Turn.Submitted)))
 			goOn()
-			check(t, <-ended)
+			wait()
 			h.wantTasks(state.Partial)
 			if got := h.sentOf("reply"); len(got) != 1 || strings.Contains(got[0].text, "the answer is") || !strings.Contains(got[0].text, "cannot be read") {
 				t.Errorf("replies: %+v", got)
@@ -277,13 +235,13 @@ func TestADamagedSubmission(t *testing.T) {
 	}
 }
 
-// What is in quarantine is released as it came, or not at all.
-func TestADamagedItemInQuarantine(t *testing.T) {
+// A damaged item in quarantine is not released.
+func TestDamagedQuarantineItemIsNotReleased(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
 	h.poll()
-	asked, token := h.challenged()
-	item := h.quarantined()
+	asked, token := h.lastChallenge()
+	item := h.quarantinedItem()
 	check(t, flipLast(h.agent.Store.Path(item.Payload)))
 	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("released: %v", err)

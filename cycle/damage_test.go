@@ -15,11 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/emersion/go-smtp"
-
 	"agentstateloop/cycle"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // damages are what a disk, or a person, can do to a file.
@@ -70,8 +67,7 @@ func flipLast(path string) error {
 
 // smtpRefuses makes the server refuse every mail for now.
 func (h *fixture) smtpRefuses() (again func()) {
-	refuse := func(string) error { return &smtp.SMTPError{Code: 451, Message: "come back later"} }
-	h.onRcpt.Store(&refuse)
+	h.refuses(451, "come back later")
 	return func() { h.onRcpt.Store(nil) }
 }
 
@@ -102,9 +98,9 @@ func (h *fixture) reasonsOf(kind state.LineKind, what string) []string {
 	return reasons
 }
 
-// A mail of which no copy can have left is made again, in whatever way its file was
-// damaged, and leaves once, to whom it was meant for.
-func TestADamagedMailIsMadeAgain(t *testing.T) {
+// A damaged mail of which no copy can have left is rendered again, and is sent once to its
+// recipient.
+func TestDamagedMailIsRenderedAgain(t *testing.T) {
 	t.Parallel()
 	prepares := map[state.EffectKind]func(h *fixture){
 		state.Reply:  func(h *fixture) { h.receive(letter{id: "<one@example.com>"}) },
@@ -138,8 +134,8 @@ func TestADamagedMailIsMadeAgain(t *testing.T) {
 	}
 }
 
-// The files that went with a reply go with it when it is made again.
-func TestADamagedReplyIsMadeAgainWithItsFiles(t *testing.T) {
+// A reply that is rendered again keeps its files.
+func TestDamagedReplyKeepsItsFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	again := h.smtpRefuses()
 	h.script("#!/bin/sh\necho pretty >\"$AGENTSTATELOOP_OUTPUT/chart.txt\"\necho see the chart\n")
@@ -154,9 +150,8 @@ func TestADamagedReplyIsMadeAgainWithItsFiles(t *testing.T) {
 	}
 }
 
-// What a reply was made from may be damaged as well. Then it is not sent, and the
-// operator is told.
-func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
+// If the sources of a damaged reply are damaged too, it is not sent, and the operator is told.
+func TestUnrenderableReplyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for name, also := range map[string]func(box string) error{
 		"the deliverable is altered": func(box string) error { return flipLast(filepath.Join(box, "deliverable.txt")) },
@@ -191,8 +186,8 @@ func TestAReplyThatCannotBeMadeAgain(t *testing.T) {
 	}
 }
 
-// If a copy may have left, nothing but the same bytes may follow it.
-func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
+// A mail of which a copy may have left is not rendered again: only the same bytes may follow.
+func TestDamagedMailOfUnknownFateIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range some(damages, 0) {
 		t.Run(name, func(t *testing.T) {
@@ -214,8 +209,8 @@ func TestADamagedMailOfUnknownFateIsNotSentInAnotherVersion(t *testing.T) {
 	}
 }
 
-// A message of the mesh has the same bytes whenever it is made.
-func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
+// A damaged message to the mesh is rendered again with the same bytes.
+func TestDamagedMeshMessageIsRenderedAgain(t *testing.T) {
 	t.Parallel()
 	prepares := map[state.EffectKind]func(h *fixture){
 		state.Reply: func(h *fixture) {
@@ -235,13 +230,8 @@ func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 		for name, damage := range some(damages, first) {
 			t.Run(string(kind)+", "+name, func(t *testing.T) {
 				h := newAwakeFixture(t)
-				refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method == http.MethodPost {
-						w.WriteHeader(http.StatusServiceUnavailable)
-					}
-				})
 				prepares[kind](h)
-				h.onMesh.Store(&refuse)
+				h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
 				h.poll()
 				row := h.row(kind)
 				check(t, damage(h.agent.Store.Path(row.File)))
@@ -263,7 +253,7 @@ func TestADamagedMeshMessageIsMadeAgain(t *testing.T) {
 }
 
 // The challenge alone has its token. A damaged one is replaced by another challenge.
-func TestADamagedChallengeIsAskedAgain(t *testing.T) {
+func TestDamagedChallengeIsReplaced(t *testing.T) {
 	h := newAskingFixture(t)
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>", body: "do it"})
@@ -273,7 +263,7 @@ func TestADamagedChallengeIsAskedAgain(t *testing.T) {
 	h.pollAfter(2 * time.Minute)
 	h.pollAfter(time.Minute)
 	h.wantUntouched()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	if n := len(h.sentOf("challenge")); n != 1 || len(h.state().Challenges) != 1 {
 		t.Fatalf("%d challenges, open: %+v", n, h.state().Challenges)
 	}
@@ -283,7 +273,7 @@ func TestADamagedChallengeIsAskedAgain(t *testing.T) {
 }
 
 // The sums survive the loss of state.json, also that of a file which was made again.
-func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
+func TestSumsAreRebuiltFromHistory(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false // it would be first
@@ -305,14 +295,11 @@ func TestSumsAreRebuiltFromTheHistory(t *testing.T) {
 	}
 	again()
 	h.pollAfter(time.Hour)
-	if got := h.sentOf("reply"); len(got) != 1 {
-		t.Errorf("sent: %+v", got)
-	}
+	h.onlyReply()
 }
 
-// A row of an older version has no sum. Its file is sent as it is, unless it names
-// another recipient.
-func TestAMailWithoutASum(t *testing.T) {
+// A row of an older version has no checksum. Its file is sent unless it names another recipient.
+func TestMailWithoutSum(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		damage func(path string) error
@@ -328,16 +315,11 @@ func TestAMailWithoutASum(t *testing.T) {
 			again := h.smtpRefuses()
 			h.receive(letter{id: "<one@example.com>"})
 			h.poll()
-			_, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-				s.Outbox = slices.Clone(s.Outbox)
-				s.Serial++
+			h.changeState(func(s *state.State) {
 				for i := range s.Outbox {
 					s.Outbox[i].Sum, s.Outbox[i].Origin, s.Outbox[i].Epoch = "", "", 0
 				}
-				s.Lines = nil
-				return s, nil
 			})
-			check(t, err)
 			check(t, c.damage(h.agent.Store.Path(h.row(state.Reply).File)))
 			again()
 			h.pollAfter(2 * time.Minute)
@@ -352,7 +334,7 @@ func TestAMailWithoutASum(t *testing.T) {
 }
 
 // A process that dies at any moment while it mends sends one version, once.
-func TestAPollThatDiesWhileItMends(t *testing.T) {
+func TestRepairSurvivesCrashAtAnyStep(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hundred processes")
 	}
@@ -366,8 +348,7 @@ func TestAPollThatDiesWhileItMends(t *testing.T) {
 		h.poll()
 		check(t, flipRecipient(h.agent.Store.Path(h.row(state.Reply).File)))
 		h.receive(letter{id: "<two@example.com>", body: "and this?"})
-		_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-		check(t, err)
+		h.collect()
 		check(t, flipLast(h.agent.Store.Path(h.state().Inbox[0].Payload)))
 		again()
 		h.clock.advance(2 * time.Minute)
@@ -397,7 +378,7 @@ func TestAPollThatDiesWhileItMends(t *testing.T) {
 }
 
 // A sender that was killed at the dot leaves a mail of unknown fate.
-func TestADamagedMailWhoseSenderWasKilled(t *testing.T) {
+func TestDamagedMailOfKilledSender(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	cmd := h.poller(h.blueprintFile(), "poll")

@@ -103,6 +103,9 @@ func (d *deliverer) tryDeliver(ctx context.Context, s state.State, m turnMessage
 	if r.Rest == nil { // a lingering agent is still spending
 		events = d.biller.bill(s, m.head, r.Bill)
 	}
+	if r.Outage != nil { // the next message waits for its end
+		events = append(events, d.backend.failed(*r.Outage))
+	}
 	events = append(events, state.Ended{
 		TurnID: m.head.TurnID, Epoch: m.head.Epoch,
 		Outcome: state.Outcome(r.Status), Reason: r.Reason,

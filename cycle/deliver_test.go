@@ -19,31 +19,25 @@ func TestDeadTurnReturnsItsOutput(t *testing.T) {
 	h.agent.Policy.MaxAttempts = 1
 	h.playScript("echo x >\"$AGENTSTATELOOP_OUTPUT/part.txt\"; echo 'half of the answer'; exec sleep 300\n")
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	until(t, "the agent speaks", func() bool {
-		return h.state().Turn.Status == state.HeadRunning && turn.ReplayOutput(h.attempt()) != ""
+	h.killRunner(func() {
+		until(t, "the agent speaks", func() bool {
+			return h.state().Turn.Status == state.HeadRunning && turn.ReplayOutput(h.attempt()) != ""
+		})
 	})
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
-
 	h.pollAfter(time.Minute)
 	task := h.wantTasks(state.Failed)[0]
 	replies := h.sentOf("reply")
 	if len(replies) != 1 || !strings.HasPrefix(replies[0].text, "half of the answer\n\nInference failed. its runner died") {
 		t.Fatalf("replies: %+v", replies)
 	}
-	if !strings.Contains(replies[0].raw, "part.txt") {
-		t.Errorf("what it left is not attached:\n%s", replies[0].raw)
-	}
+	wantWords(t, replies[0].raw, "part.txt")
 	text, err := os.ReadFile(h.agent.Store.Path(filepath.Join(task.OutputBox, task.Deliverable)))
 	if err != nil || strings.TrimSpace(string(text)) != replies[0].text {
 		t.Errorf("the deliverable is %q, %v", text, err)
 	}
 }
 
-// A turn that is stopped while it waits for another agent hands back its
-// output, too.
+// A turn that is stopped while suspended delivers its output.
 func TestStoppedSuspendedTurnReturnsItsOutput(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript("us ask " + peer + " 'which commit?' 10m >/dev/null; echo 'I have asked.'\n")
@@ -52,21 +46,18 @@ func TestStoppedSuspendedTurnReturnsItsOutput(t *testing.T) {
 	if head := h.state().Turn; head.Status != state.HeadSuspended {
 		t.Fatalf("turn: %+v", head)
 	}
-	s, err := h.agent.View().Status()
-	check(t, err)
+	s := h.status()
 	if s.Turn.WaitingToolCount == nil || *s.Turn.WaitingToolCount != 1 || s.Turn.ResumeBy == nil {
 		t.Errorf("status of a suspended turn: %+v", s.Turn)
 	}
 	check(t, h.agent.Stop(t.Context(), "test"))
 	h.wantTasks(state.Canceled)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I have asked.\n\n[canceled: stopped while it waited for other agents]" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("I have asked.\n\n[canceled: stopped while it waited for other agents]")
 }
 
 // A short answer is mail text; a long one is a file, next to its beginning in
 // the text.
-func TestALongAnswerGoesAsAFile(t *testing.T) {
+func TestLongAnswerIsAttached(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript("echo mine >\"$AGENTSTATELOOP_OUTPUT/answer.txt\"; head -c 300000 /dev/zero | tr '\\0' x; echo; echo 'the very end'\n")
@@ -85,8 +76,7 @@ func TestALongAnswerGoesAsAFile(t *testing.T) {
 	}
 }
 
-// What a process that was killed had begun to write of an answer does not go out as a
-// file of it.
+// Unfinished files of a killed process are not attached to the reply.
 func TestUnfinishedDeliverableIsNotSent(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.script(`#!/bin/sh

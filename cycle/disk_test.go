@@ -16,10 +16,10 @@ import (
 	"agentstateloop/state"
 )
 
-// A disk that cannot be written at any one step of a poll consumes nothing: no
-// \Seen, and no acknowledgement on the mesh that is not in the state. The next
-// poll takes everything (docs/design.md, "Save before effects").
-func TestADiskThatFailsAtAnyStepConsumesNothing(t *testing.T) {
+// If the disk is full at any step of a poll, no mail is marked \Seen and no message is
+// acknowledged on the mesh unless it is in the state. The next poll takes everything
+// (docs/design.md, "Save before effects").
+func TestFullDiskAtAnyStepConsumesNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("polls some hundred times")
 	}

@@ -22,9 +22,11 @@ import (
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
+	"github.com/emersion/go-smtp"
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
@@ -163,10 +165,10 @@ func (b blueprint) agent(now func() time.Time) *cycle.Agent {
 	}
 }
 
-// answering is the agent's program: it notes that it ran, keeps its prompt, and
+// answeringScript is the agent's program: it notes that it ran, keeps its prompt, and
 // answers with the message's text. The shell itself copies: a thousand turns start no
 // cat.
-const answering = `#!/bin/sh
+const answeringScript = `#!/bin/sh
 copy() {
 	while IFS= read -r line; do
 		printf '%s\n' "$line"
@@ -213,7 +215,7 @@ func newFixture(t testing.TB) *fixture {
 		Crontab: crontab, Binary: "/usr/local/bin/agentstateloop", ScheduleMode: cycle.ModeCrontab,
 		Now: morning,
 	}
-	h.script(answering)
+	h.script(answeringScript)
 	h.agent = h.blueprint.agent(h.clock.Now)
 	h.agent.Self = []string{"/bin/false"} // a detached poll has its own tests
 	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: peer}
@@ -227,6 +229,15 @@ func newAwakeFixture(t testing.TB) *fixture {
 	h := newFixture(t)
 	h.poll()
 	return h
+}
+
+// newDovecotFixture is newFixture with a mailbox of Dovecot.
+func newDovecotFixture(t testing.TB) (*fixture, *mailtest.Dovecot) {
+	t.Helper()
+	h, d := newFixture(t), mailtest.StartDovecot(t).Fresh(t)
+	box := &h.agent.Mail.Mailbox
+	box.Addr, box.Username, box.Secret = d.IMAP, d.Username, fixedSecret(d.Password)
+	return h, d
 }
 
 func check(t testing.TB, err error) {
@@ -280,12 +291,53 @@ func (h *fixture) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOpti
 	return (*f)(uids, body)
 }
 
+// refuseBodies makes the mail server refuse the bodies of these mails, or of all mails. It counts
+// the requests for them.
+func (h *fixture) refuseBodies(uids ...uint32) (asked *atomic.Int32) {
+	asked = new(atomic.Int32)
+	refuse := func(set imap.NumSet, body bool) error {
+		of, _ := set.(imap.UIDSet)
+		if !body || len(uids) > 0 && !slices.ContainsFunc(uids, func(uid uint32) bool { return of.Contains(imap.UID(uid)) }) {
+			return nil
+		}
+		asked.Add(1)
+		return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
+	}
+	h.onFetch.Store(&refuse)
+	return asked
+}
+
+// meshAnswers makes the mesh answer requests of this method with a code.
+func (h *fixture) meshAnswers(method string, code int) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == method {
+			w.WriteHeader(code)
+		}
+	})
+	h.onMesh.Store(&answer)
+}
+
+// refuses makes the mail server refuse every recipient with this code.
+func (h *fixture) refuses(code int, text string) {
+	refuse := func(string) error {
+		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
+	}
+	h.onRcpt.Store(&refuse)
+}
+
 // poll makes one poll, which must not fail.
 func (h *fixture) poll() cycle.Report {
 	h.t.Helper()
 	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
 	check(h.t, err)
 	return r
+}
+
+// collect polls without running turns.
+func (h *fixture) collect() {
+	h.t.Helper()
+	_, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{NoTurn: true})
+	check(h.t, err)
 }
 
 // pollAfter moves the clock and polls.
@@ -295,11 +347,64 @@ func (h *fixture) pollAfter(d time.Duration) cycle.Report {
 	return h.poll()
 }
 
+func (h *fixture) halt() {
+	h.t.Helper()
+	_, err := h.agent.Halt(h.t.Context(), "test")
+	check(h.t, err)
+}
+
+func (h *fixture) resume() {
+	h.t.Helper()
+	_, err := h.agent.Resume(h.t.Context(), "test")
+	check(h.t, err)
+}
+
+// order moves the agent to a phase.
+func (h *fixture) order(to state.Phase, noMail bool) {
+	h.t.Helper()
+	_, err := h.agent.Order(h.t.Context(), to, "", noMail)
+	check(h.t, err)
+}
+
+// queue gives the agent a message of the operator at the terminal, without a poll.
+func (h *fixture) queue(text string) (key string) {
+	h.t.Helper()
+	key, err := h.agent.Tell(h.t.Context(), "me", text)
+	check(h.t, err)
+	return key
+}
+
+// remind sets a reminder as the operator does at the terminal.
+func (h *fixture) remind(when, text string) {
+	h.t.Helper()
+	_, err := h.agent.RemindByHand(h.t.Context(), "op", when, text)
+	check(h.t, err)
+}
+
 func (h *fixture) state() state.State {
 	h.t.Helper()
 	s, err := h.agent.Store.Read()
 	check(h.t, err)
 	return s
+}
+
+// step commits events as another process of the agent does.
+func (h *fixture) step(events ...state.Event) state.State {
+	h.t.Helper()
+	return h.changeState(func(*state.State) {}, events...)
+}
+
+// changeState is step, but also changes the state after the events.
+func (h *fixture) changeState(change func(*state.State), events ...state.Event) state.State {
+	h.t.Helper()
+	other := store.Store{Dir: h.agent.Store.Dir, Agent: handle}
+	next, err := other.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
+		next := state.Step(s, events, h.agent.Policy, h.clock.Now())
+		change(&next)
+		return next, nil
+	})
+	check(h.t, err)
+	return next
 }
 
 // lines returns the history lines of one kind.
@@ -325,6 +430,14 @@ func (h *fixture) runs() []string {
 	}
 	check(h.t, err)
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
+}
+
+// wantRuns fails unless so many attempts were started.
+func (h *fixture) wantRuns(want int) {
+	h.t.Helper()
+	if runs := h.runs(); len(runs) != want {
+		h.t.Errorf("%d attempts, want %d: %q", len(runs), want, runs)
+	}
 }
 
 // prompt returns the prompt of the last turn.
@@ -442,6 +555,33 @@ func (h *fixture) sentOf(kind string) []sentMail {
 	return slices.DeleteFunc(h.sent(), func(s sentMail) bool { return s.kind != kind })
 }
 
+// onlyReply returns the one reply that was sent.
+func (h *fixture) onlyReply() sentMail {
+	h.t.Helper()
+	replies := h.sentOf("reply")
+	if len(replies) != 1 {
+		h.t.Fatalf("%d replies, want one: %+v", len(replies), replies)
+	}
+	return replies[0]
+}
+
+// wantReplies fails unless the replies have these texts.
+func (h *fixture) wantReplies(want ...string) {
+	h.t.Helper()
+	if got := h.replyTexts(); !slices.Equal(got, want) {
+		h.t.Errorf("the replies are %q, want %q", got, want)
+	}
+}
+
+// replyTexts returns the texts of the replies, in the order in which they left.
+func (h *fixture) replyTexts() []string {
+	var texts []string
+	for _, s := range h.sentOf("reply") {
+		texts = append(texts, s.text)
+	}
+	return texts
+}
+
 // kinds returns the kinds of the mails sent so far, in their order.
 func (h *fixture) kinds() string {
 	h.t.Helper()
@@ -493,6 +633,27 @@ func (h *fixture) waiting() []mesh.Message {
 	box, err := h.agent.Mesh.Carrier.Mailbox(h.t.Context(), 0)
 	check(h.t, err)
 	return box.Messages
+}
+
+// wantAcknowledged fails if our mailbox on the mesh holds a message.
+func (h *fixture) wantAcknowledged() {
+	h.t.Helper()
+	if left := h.waiting(); len(left) != 0 {
+		h.t.Errorf("not acknowledged: %+v", left)
+	}
+}
+
+func (h *fixture) status() view.Status {
+	h.t.Helper()
+	s, err := h.agent.View().Status()
+	check(h.t, err)
+	return s
+}
+
+// wantLogged fails unless the log has these words.
+func (h *fixture) wantLogged(words ...string) {
+	h.t.Helper()
+	wantWords(h.t, string(mustRead(h.t, h.agent.Store.Path("log"))), words...)
 }
 
 // blueprintFile writes the blueprint for another process, whose clock stands at

@@ -17,8 +17,8 @@ import (
 // flood is the number of forged mails in a flood.
 const flood = 3500
 
-// bodies counts the bodies that the mailbox is asked for.
-func (h *fixture) bodies() *atomic.Int64 {
+// countBodies counts the bodies that the mailbox is asked for.
+func (h *fixture) countBodies() *atomic.Int64 {
 	var n atomic.Int64
 	count := func(uids imap.NumSet, body bool) error {
 		if set, ok := uids.(imap.UIDSet); ok && body {
@@ -31,18 +31,17 @@ func (h *fixture) bodies() *atomic.Int64 {
 	return &n
 }
 
-// TestAFloodDelaysNoHALT checks that the operator's HALT behind thousands of
-// rejected mails counts with the first poll, and what those mails cost: the
-// quarantine has its share of them, and the rest leaves neither a body on the
-// wire nor a line in the history each.
-func TestAFloodDelaysNoHALT(t *testing.T) {
+// TestFloodDelaysNoHalt checks that the first poll obeys a HALT behind thousands of rejected
+// mails. It checks their cost too: beyond the quarantine's limit, no body is fetched and no
+// history line is written for each.
+func TestFloodDelaysNoHalt(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	for n := range flood {
 		h.receive(letter{id: fmt.Sprintf("<%d@evil.example>", n), fields: "Auto-Submitted: auto-replied\r\n"})
 	}
 	h.receive(letter{id: "<halt@example.com>", body: "HALT"})
-	fetched := h.bodies()
+	fetched := h.countBodies()
 	r := h.pollAfter(time.Minute)
 	if !h.state().Halted() {
 		t.Errorf("not halted: %+v", r)
@@ -81,15 +80,13 @@ func TestFloodDelaysNoChallengeAnswer(t *testing.T) {
 	h := newAskingFixture(t)
 	h.receive(letter{id: "<mine@example.com>", body: "please do it"})
 	h.poll()
-	asked, token := h.challenged()
+	asked, token := h.lastChallenge()
 	for n := range 300 {
 		h.receive(letter{id: fmt.Sprintf("<%d@evil.example>", n)})
 	}
 	h.receive(replyTo(asked, "YES "+token))
 	h.pollAfter(time.Minute)
-	if n := len(h.runs()); n != 1 {
-		t.Errorf("%d turns, want that of the mail that was asked about", n)
-	}
+	h.wantRuns(1)
 }
 
 // BenchmarkFlood is one poll of a mailbox on a real server with so many rejected

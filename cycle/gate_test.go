@@ -9,13 +9,12 @@ import (
 
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail/trust"
-	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
-// What fails the gate is kept with the gate's verdict, and causes nothing: no
-// turn, no answer, no change of phase (docs/design.md, "The gate").
+// A mail that fails the gate is kept with the gate's verdict, and causes no turn, no answer and
+// no change of phase (docs/design.md, "The gate").
 func TestMailThatFailsTheGateIsQuarantined(t *testing.T) {
 	t.Parallel()
 	const ours = "<ours>" // an id that the agent made
@@ -79,37 +78,8 @@ func (h *fixture) wantQuarantined(payload, gate string) {
 	}
 }
 
-// Only listed peers cause turns, and only if their handle is proven or [trust]
-// mesh is "open". A rejected message is acknowledged, or it would come again
-// for ever.
-func TestMeshMessagesThatFailTheGate(t *testing.T) {
-	for name, c := range map[string]struct {
-		from   string
-		closed bool
-		gate   string
-	}{
-		"from a stranger":   {from: "mallory", gate: "peer"},
-		"proven by nothing": {from: peer, closed: true, gate: "proof"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			h.agent.Mesh.Open = !c.closed
-			h.post(mesh.Message{ID: "m1", From: c.from, Text: "do this"})
-			if r := h.poll(); r.Rejected != 1 || r.Arrived != 0 || r.Turns != 0 {
-				t.Fatalf("report: %+v", r)
-			}
-			h.wantQuarantined("message.json", c.gate)
-			h.wantPhase(state.IDLE)
-			if left := h.waiting(); len(left) != 0 {
-				t.Errorf("not acknowledged: %+v", left)
-			}
-			h.wantSent("")
-		})
-	}
-}
-
-// A mail of the operator to the agent's address that calls nobody does nothing, and is
-// counted. Others are not: they are not for the agent, or nobody wrote them by hand.
+// A mail of the operator to the agent's address that calls nobody has no effect and is counted.
+// Mail for others and automatic mail is not counted.
 func TestMailThatCallsNobodyIsCounted(t *testing.T) {
 	h := newAwakeFixture(t)
 	for _, l := range []letter{
@@ -125,8 +95,7 @@ func TestMailThatCallsNobodyIsCounted(t *testing.T) {
 	}
 	h.poll()
 	h.wantSent("")
-	st, err := h.agent.View().Status()
-	check(t, err)
+	st := h.status()
 	if u := st.Inbox.Uncalled; u == nil || u.Count != 2 {
 		t.Errorf("uncalled: %+v", u)
 	}

@@ -49,8 +49,8 @@ func (h *fixture) addMonitor() *monitor {
 	return m
 }
 
-// heard returns what was asked since the last call.
-func (m *monitor) heard() string {
+// requests returns what was asked since the last call.
+func (m *monitor) requests() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	heard := strings.Join(m.asked, " ")
@@ -58,20 +58,20 @@ func (m *monitor) heard() string {
 	return heard
 }
 
-func (m *monitor) answers(code int) {
+func (m *monitor) setAnswer(code int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.answer = code
 }
 
-// One request for each poll that ran a cycle, and what it says.
+// Each poll that ran a cycle makes one request, which reports success or failure.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	m := h.addMonitor()
 	wants := func(what, want string) {
 		t.Helper()
-		if got := m.heard(); got != want {
+		if got := m.requests(); got != want {
 			t.Errorf("%s: asked %q, want %q", what, got, want)
 		}
 	}
@@ -124,21 +124,17 @@ func TestHeartbeat(t *testing.T) {
 	h.pollAfter(time.Minute)
 	wants("it is again", "/key")
 
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	h.pollAfter(time.Minute)
 	wants("halted, and alive", "/key")
 
 	// A poll whose caller sees to the turn leaves it to the poll of the turn.
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
-	_, err = h.agent.Tell(t.Context(), "me", "hello")
-	check(t, err)
+	h.resume()
+	h.queue("hello")
 	_, err = h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true, LeaveLarge: true})
 	check(t, err)
 	wants("a turn is left", "")
-	_, err = h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-	check(t, err)
+	h.collect()
 	wants("a turn is left by a person", "/key")
 	h.poll()
 	wants("and run", "/key")
@@ -152,8 +148,8 @@ func TestHeartbeat(t *testing.T) {
 	wants("the poll failed", "/key/fail")
 }
 
-// A turn that lasts does not hold its poll's request back. That it failed is told by the
-// next poll whose request is taken.
+// A long turn does not delay the request of its poll. The next accepted request reports that the
+// turn failed.
 func TestHeartbeatOfALongTurn(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
@@ -162,12 +158,11 @@ func TestHeartbeatOfALongTurn(t *testing.T) {
 	h.playScript("echo begun >began\nread go <end\nexit 1\n")
 	began, _ := h.pipe("began")
 	_, finish := h.pipe("end")
-	_, err := h.agent.Tell(t.Context(), "me", "hello")
-	check(t, err)
+	h.queue("hello")
 	wait := h.pollInBackground()
 	began()
 	until(t, "the request during the turn", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 1 })
-	if got := m.heard(); got != "/key" {
+	if got := m.requests(); got != "/key" {
 		t.Errorf("during the turn: %q", got)
 	}
 	finish()
@@ -175,34 +170,34 @@ func TestHeartbeatOfALongTurn(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	h.agent.Heartbeat.TurnPatience = 0
-	if got := m.heard(); got != "" {
+	if got := m.requests(); got != "" {
 		t.Errorf("at the end of the turn: %q", got)
 	}
 	for _, step := range []struct {
 		answer int
 		want   string
 	}{{503, "/key/fail"}, {200, "/key/fail"}, {200, "/key"}} {
-		m.answers(step.answer)
+		m.setAnswer(step.answer)
 		h.pollAfter(time.Minute)
-		if got := m.heard(); got != step.want {
+		if got := m.requests(); got != step.want {
 			t.Errorf("the next poll, answered %d: %q, want %q", step.answer, got, step.want)
 		}
 	}
 
 	// A request that fails is not repeated, and what it said about a turn is told later.
 	h.playScript("exit 1\n")
-	m.answers(500)
+	m.setAnswer(500)
 	h.tell("hello")
-	m.answers(200)
+	m.setAnswer(200)
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
-	if got := m.heard(); got != "/key/fail /key/fail /key" {
+	if got := m.requests(); got != "/key/fail /key/fail /key" {
 		t.Errorf("after an answer 500: %q", got)
 	}
 }
 
-// Whatever the monitor does, a poll does the same as without it, and a line of the log is
-// all that comes of it.
+// A poll does the same with any monitor as without one. A failing monitor only causes a line in
+// the log.
 func TestHeartbeatThatFails(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]int{"none": -1, "taken": 200, "refused": 500, "moved": 302, "hangs": 0} {
@@ -231,7 +226,7 @@ func heartbeatFails(t *testing.T, answer int, patience time.Duration) (heard str
 	m := new(monitor)
 	if answer >= 0 {
 		m = h.addMonitor()
-		m.answers(answer)
+		m.setAnswer(answer)
 		h.agent.Heartbeat.Patience = patience
 	}
 	h.receive(letter{id: "<q@example.com>"})
@@ -251,14 +246,14 @@ func heartbeatFails(t *testing.T, answer int, patience time.Duration) (heard str
 	if wanted == "" && len(lines) != 0 || wanted != "" && (len(lines) != 2 || !strings.Contains(lines[0], wanted)) {
 		t.Errorf("the log has %q", lines)
 	}
-	return m.heard()
+	return m.requests()
 }
 
 // The poll of a process that lives on returns before its request is answered.
 func TestHeartbeatInTheBackground(t *testing.T) {
 	h := newFixture(t)
 	m := h.addMonitor()
-	m.answers(0)
+	m.setAnswer(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel() // or the request would last for Patience
 	_, err := h.agent.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true, LivesOn: true})
@@ -278,9 +273,9 @@ func TestHeartbeatOfALingeringPoll(t *testing.T) {
 	h.agent.Heartbeat.Patience = time.Minute
 	h.playScript("exit 1\n")
 	h.poll() // the baseline
-	m.heard()
+	m.requests()
 	m.goOn = make(chan struct{})
-	m.answers(0)
+	m.setAnswer(0)
 	done := make(chan cycle.Report, 1)
 	go func() {
 		r, _ := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
@@ -291,13 +286,13 @@ func TestHeartbeatOfALingeringPoll(t *testing.T) {
 	until(t, "the second request", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return len(m.asked) == 2 })
 	close(m.goOn)
 	<-done
-	if got := m.heard(); got != "/key /key/fail" {
+	if got := m.requests(); got != "/key /key/fail" {
 		t.Errorf("asked %q", got)
 	}
-	m.answers(200)
+	m.setAnswer(200)
 	h.pollAfter(time.Minute)
 	h.pollAfter(time.Minute)
-	if got := m.heard(); got != "/key/fail /key" {
+	if got := m.requests(); got != "/key/fail /key" {
 		t.Errorf("the next polls asked %q", got)
 	}
 }

@@ -19,10 +19,8 @@ func TestFailingHookCausesNoEvent(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.addHooks(func(string, int) int { return 500 }, hook.Hook{Name: "x", On: []string{"*"}, Timeout: time.Minute})
 	h.agent.Policy.Notices = false
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.halt()
+	h.resume()
 	h.poll()
 	waiting := len(h.state().HookCalls)
 	if waiting == 0 || h.alarm() == "" {
@@ -41,8 +39,7 @@ func TestFailingHookCausesNoEvent(t *testing.T) {
 	}
 }
 
-// A hook is called for what comes while the process that calls the hooks is busy with
-// another one for long.
+// A hook is called for new events while the process that calls the hooks waits for another hook.
 func TestBusyHookDelaysNoOtherHook(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -56,10 +53,8 @@ func TestBusyHookDelaysNoOtherHook(t *testing.T) {
 	release := sync.OnceFunc(func() { close(goOn) })
 	t.Cleanup(release) // before the server is closed
 	toggle := func() {
-		_, err := h.agent.Halt(t.Context(), "")
-		check(t, err)
-		_, err = h.agent.Resume(t.Context(), "")
-		check(t, err)
+		h.halt()
+		h.resume()
 	}
 	toggle()
 	called := make(chan error, 1)

@@ -55,9 +55,8 @@ func (h *fixture) addHooks(answer func(path string, n int) int, hooks ...hook.Ho
 	}
 }
 
-// A hook that hangs costs itself alone: the mail goes out while it hangs, another hook
-// is called, and the poll reports no failure.
-func TestAHookThatHangs(t *testing.T) {
+// While a hook hangs, mail is sent and another hook is called, and the poll reports no failure.
+func TestHangingHookDelaysNothing(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.playScript("echo yes\n")
@@ -97,18 +96,16 @@ func TestAHookThatHangs(t *testing.T) {
 	}
 }
 
-// A call is repeated under its id until it is taken, in order; what is refused for good
-// is lost. `poll --if-due` reads no source for it.
+// A call is repeated under its id, in order, until it is accepted; a permanently refused call is
+// lost. `poll --if-due` reads no source for it.
 func TestHookRetries(t *testing.T) {
 	h := newFixture(t)
 	got := h.addHooks(func(_ string, n int) int { return []int{500, 404, 503, 200}[min(n, 4)-1] }, hook.Hook{Name: "x", On: []string{"halt", "go"}, Timeout: time.Minute})
 	h.agent.Policy.Notices = false
 	h.poll()
 	for range 2 {
-		_, err := h.agent.Halt(t.Context(), "")
-		check(t, err)
-		_, err = h.agent.Resume(t.Context(), "")
-		check(t, err)
+		h.halt()
+		h.resume()
 	}
 	check(t, h.agent.CallHooks(t.Context()))
 	if n := len(got("/x")); n != 1 {
@@ -153,12 +150,11 @@ func TestHookRetries(t *testing.T) {
 	}
 }
 
-// What a hook refuses for good when it is called by hand was not sent.
-func TestRetryOfAHookThatRefuses(t *testing.T) {
+// A call that the hook refuses permanently during `outbox retry` counts as not sent.
+func TestRetryOfRefusedHookCall(t *testing.T) {
 	h := newFixture(t)
 	h.addHooks(func(_ string, n int) int { return []int{500, 404}[n-1] }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	check(t, h.agent.CallHooks(t.Context()))
 	r, sent, err := h.agent.RetryEffect(t.Context(), h.state().HookCalls[0].ID)
 	check(t, err)
@@ -168,11 +164,10 @@ func TestRetryOfAHookThatRefuses(t *testing.T) {
 }
 
 // A row whose file is damaged is made again, from the event that it holds.
-func TestHookDamagedFile(t *testing.T) {
+func TestDamagedHookCallIsRenderedAgain(t *testing.T) {
 	h := newFixture(t)
 	got := h.addHooks(func(string, int) int { return 200 }, hook.Hook{Name: "x", On: []string{"halt"}, Timeout: time.Minute})
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	check(t, os.WriteFile(filepath.Join(h.agent.Store.Dir, h.state().HookCalls[0].File), []byte("rm -rf"), 0o600))
 	check(t, h.agent.CallHooks(t.Context()))
 	if calls := got("/x"); len(calls) != 1 || !strings.HasSuffix(calls[0], " halt") {

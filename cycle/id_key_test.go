@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Every mail of ours carries a MAC of its thread, and ids from before none.
-func TestOurMailHasIDsWithAMAC(t *testing.T) {
+// The Message-ID of each of our mails has a MAC of its thread.
+func TestMessageIDsHaveMAC(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	for i, subject := range []string{"@goulard3120 hello", "Fwd: @goulard3120 minutes", "=?utf-8?q?@goulard3120_Gr=C3=BC=C3=9Fe?="} {
@@ -43,8 +43,8 @@ func TestOurMailHasIDsWithAMAC(t *testing.T) {
 	}
 }
 
-// A key that is lost or damaged stops nothing.
-func TestAnAgentWithoutItsKeyGoesOn(t *testing.T) {
+// A lost or damaged key is replaced, and mail goes on.
+func TestLostIDKeyIsReplaced(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"lost":       os.Remove,
 		"damaged":    func(path string) error { return os.WriteFile(path, []byte("{"), 0o600) },

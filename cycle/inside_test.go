@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state"
 )
 
-// One submit is the deliverable, whatever the agent prints. A second one, and
-// one of a turn that is over, are refused.
+// The first submission is the deliverable, whatever the agent prints. A second one, and one after
+// the turn, are refused.
 func TestSubmitOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -28,9 +28,7 @@ echo 'printed besides'
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "the first" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("the first")
 	want := cycle.ErrSubmitted.Error() + "\nsecond refused\n" + cycle.ErrStale.Error() + "\nstale refused"
 	if got := h.workFile("refused"); got != want {
 		t.Errorf("refused:\n%s\nwant:\n%s", got, want)
@@ -49,33 +47,10 @@ func TestConcurrentSubmits(t *testing.T) {
 	h.playScript("for i in 1 2 3 4 5 6; do { us submit \"number $i\" 2>/dev/null && echo \"number $i\" >>took; } & done; wait; echo printed\n")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != h.workFile("took") {
-		t.Errorf("replies: %+v; told to have been taken: %q", replies, h.workFile("took"))
-	}
+	h.wantReplies(h.workFile("took"))
 }
 
-// A message may name the fields that its result must have.
-func TestSubmitChecksTheResultFields(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.playScript(`
-us submit 'done' verdict=green 2>missing
-us submit 'done' verdict=green commit=4c1f
-`)
-	h.post(mesh.Message{ID: "q1", Text: "test it", ResultFields: mesh.ResultFields{{Name: "verdict", Required: true}, {Name: "commit", Required: true}}})
-	h.poll()
-	if got := h.workFile("missing"); !strings.Contains(got, "missing: commit: add --field commit=") {
-		t.Errorf("told: %q", got)
-	}
-	if !strings.Contains(h.prompt(), "verdict: any value, required\ncommit: any value, required") {
-		t.Errorf("the prompt does not name the fields:\n%s", h.prompt())
-	}
-	got := h.reports()
-	if len(got) != 1 || got[0].Text != "done" || fieldsOf(got[0]) != `{"verdict":"green","commit":"4c1f"}` {
-		t.Errorf("reports: %+v", got)
-	}
-}
-
-// A file goes with the reply, up to a size; a larger file is named.
+// A file up to a size is attached to the reply; a larger file is named.
 func TestSubmittedFilesGoWithTheReply(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -99,51 +74,14 @@ us submit 'see the files' --file report.txt
 	}
 }
 
-// A turn that dies after its submit is closed with it, and is not repeated.
-func TestATurnThatDiesAfterItsSubmitIsNotRetried(t *testing.T) {
-	t.Parallel()
-	for name, last := range map[string]string{
-		"its agent fails":     "exit 3",
-		"its agent is killed": "kill -9 $$",
-		"its runner dies":     "echo up >up; exec sleep 300",
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			up, _ := h.pipe("up")
-			h.playScript("us submit 'it is done'\n" + last + "\n")
-			h.receive(letter{id: "<one@example.com>"})
-			runner := h.poller(h.blueprintFile(), "poll")
-			check(t, runner.Start())
-			if strings.Contains(last, "up") {
-				up()
-				check(t, runner.Process.Kill())
-			}
-			runner.Wait() // it may have been killed
-			h.pollAfter(time.Minute)
-			h.pollAfter(time.Minute)
-			h.wantTasks(state.Success)
-			if runs := h.runs(); len(runs) != 1 {
-				t.Errorf("it ran %d times", len(runs))
-			}
-			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "it is done" {
-				t.Errorf("replies: %+v", replies)
-			}
-		})
-	}
-}
-
-// An orphan that submits while it is being ended has submitted.
-func TestAnOrphansLastSubmitCounts(t *testing.T) {
+// A submission of an orphan that is being ended counts.
+func TestOrphanSubmits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	up, _ := h.pipe("up")
 	h.playScript("exec 2>>errors; trap 'us submit \"just in time\"; exit' TERM\necho up >up\nwhile :; do sleep 0.05; done\n")
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	up()
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
+	h.killRunner(up)
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
 	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "just in time" || len(h.runs()) != 1 {
@@ -151,9 +89,8 @@ func TestAnOrphansLastSubmitCounts(t *testing.T) {
 	}
 }
 
-// A runner that is told to stop, as by a shutdown, gives its message back, and
-// the attempt does not count. A turn that was submitted or stopped is over all
-// the same.
+// A runner that is told to stop, as by a shutdown, returns its message, and the attempt does not
+// count. A turn that was submitted or stopped ends nevertheless.
 func TestStoppedRunnerReturnsMessage(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -173,11 +110,7 @@ func TestStoppedRunnerReturnsMessage(t *testing.T) {
 			h.playScript(c.does + "\n[ -e again ] || { : >again; echo up >up; exec sleep 300; }\necho done\n")
 			h.receive(letter{id: "<one@example.com>"})
 			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() {
-				_, err := h.agent.Poll(ctx, cycle.PollOptions{})
-				done <- err
-			}()
+			done := pollOf(ctx, h.agent, cycle.PollOptions{})
 			up()
 			if c.stop {
 				check(t, h.blueprint.agent(h.clock.Now).Stop(t.Context(), "test"))
@@ -189,15 +122,13 @@ func TestStoppedRunnerReturnsMessage(t *testing.T) {
 			if runs := h.runs(); len(runs) != c.runs {
 				t.Errorf("it ran %d times, want %d", len(runs), c.runs)
 			}
-			if replies := h.sentOf("reply"); len(replies) != 1 {
-				t.Errorf("replies: %+v", replies)
-			}
+			h.onlyReply()
 		})
 	}
 }
 
-// asking is an agent that asks, and answers with the reply that it gets.
-const asking = `
+// askingScript is an agent that asks, and answers with the reply that it gets.
+const askingScript = `
 if [ ! -e asked ]; then
 	: >asked
 	us ask ` + peer + ` 'which commit?' 10m >>ids
@@ -211,10 +142,10 @@ echo "told: $(grep -A1 '^<report ' prompt | grep -v '<report ' | tr '\n' ' ')"
 
 // A question suspends the turn; its answer resumes it once, as the same turn,
 // with its box.
-func TestAQuestionAndItsAnswer(t *testing.T) {
+func TestPeerQuestionAndAnswer(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
 	h.poll()
 	asked := h.reports()
@@ -233,11 +164,7 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 	if len(replies) != 1 || !strings.HasPrefix(replies[0].text, "the box came along\ntold: 4c1f is live") {
 		t.Errorf("replies: %+v", replies)
 	}
-	for _, want := range []string{"deploy it", "You asked @" + peer + " (" + asked[0].ID + "): which commit?", "<said #>\nI have asked.\n</said #>"} {
-		if !strings.Contains(maskBoundary(h.prompt()), want) {
-			t.Errorf("the prompt of the resumed turn lacks %q:\n%s", want, h.prompt())
-		}
-	}
+	wantWords(t, h.prompt(), "deploy it", "You asked @"+peer+" ("+asked[0].ID+"): which commit?", "<said #>\nI have asked.\n</said #>")
 	var ids []string
 	for _, run := range h.runs() {
 		ids = append(ids, strings.Fields(run)[0])
@@ -255,29 +182,27 @@ func TestAQuestionAndItsAnswer(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// If nobody answers, a timeout stands in for the report at the deadline.
-func TestAQuestionThatNobodyAnswers(t *testing.T) {
+// A question without an answer is answered by a timeout at its deadline.
+func TestPeerQuestionTimesOut(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.pollAfter(9 * time.Minute)
 	h.wantTasks()
 	h.pollAfter(time.Minute)
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "told: timeout") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "told: timeout")
 }
 
 // The operator does not wait for other agents: an operator's message ends the
 // waiting, the turn is finished, and the message is next.
-func TestTheOperatorEndsTheWaiting(t *testing.T) {
+func TestOperatorMessageEndsWaiting(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	h.playScript(asking)
+	h.playScript(askingScript)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	h.receive(letter{id: "<two@example.com>", body: "two"})
@@ -292,7 +217,7 @@ func TestTheOperatorEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// A sent message leaves at once, and nobody waits for it.
+// A message of `send` is sent at once, and no turn waits for it.
 func TestSendLeavesDuringTheTurn(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -308,8 +233,8 @@ func TestSendLeavesDuringTheTurn(t *testing.T) {
 	}
 }
 
-// A file that lies in the output box already goes with the reply as it is, whatever path
-// leads to it. The names of the deliverable itself are not the agent's.
+// A submitted file that is already in the output box is attached unchanged, by whatever path it
+// was named. The names of the deliverable are reserved.
 func TestSubmitFileOfOutputFolder(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -15,9 +15,9 @@ import (
 	"agentstateloop/state"
 )
 
-// leavesLarge is an agent that leaves a file of two megabytes, which is its name
+// largeFileScript is an agent that leaves a file of two megabytes, which is its name
 // over and over, in a folder of its output box, and a small one.
-const leavesLarge = `
+const largeFileScript = `
 mkdir "$AGENTSTATELOOP_OUTPUT/made"
 yes 'large file' | head -c 2000000 >"$AGENTSTATELOOP_OUTPUT/made/large.csv"
 echo small >"$AGENTSTATELOOP_OUTPUT/small.txt"
@@ -40,6 +40,18 @@ func (h *fixture) wantWhole() {
 	}
 }
 
+// newLargeAnswerFixture returns a fixture in which an answer with a large file waits, its row, and
+// a function that lets the mail server accept it.
+func newLargeAnswerFixture(t *testing.T) (h *fixture, row state.Effect, again func()) {
+	t.Helper()
+	h = newAwakeFixture(t)
+	h.playScript(largeFileScript)
+	again = h.smtpRefuses()
+	h.receive(letter{id: "<one@example.com>"})
+	h.poll()
+	return h, h.row(state.Reply), again
+}
+
 // largePlace returns the place of the large file in the output box.
 func (h *fixture) largePlace() string {
 	h.t.Helper()
@@ -52,9 +64,9 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// While an answer waits, its large file is the row's; the agent's folder has it again when
-// the row has ended, in whatever way.
-func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
+// While an answer waits, its large file belongs to the row. The file returns to the agent's
+// folder when the row ends in any way.
+func TestLargeFileIsKeptOnce(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *fixture, again func()){
 		"sent":    func(h *fixture, again func()) { again(); h.pollAfter(2 * time.Minute); h.wantWhole() },
@@ -73,12 +85,7 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			h.playScript(leavesLarge)
-			again := h.smtpRefuses()
-			h.receive(letter{id: "<one@example.com>"})
-			h.poll()
-			row := h.row(state.Reply)
+			h, row, again := newLargeAnswerFixture(t)
 			if len(row.Files) != 1 || exists(h.largePlace()) || !exists(filepath.Dir(h.largePlace())) {
 				t.Errorf("the row names %+v, and %s is there: %v", row.Files, h.largePlace(), exists(h.largePlace()))
 			}
@@ -97,18 +104,12 @@ func TestALargeFileOfAnAnswerIsKeptOnce(t *testing.T) {
 	}
 }
 
-// A large file that is damaged while the answer waits is never sent as something else. The
-// operator hears that the answer cannot be delivered.
-func TestADamagedLargeFileIsNotSent(t *testing.T) {
+// A large file that is damaged while its answer waits is not sent, and the answer is given up.
+func TestDamagedLargeFileIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(string) error{"one bit": flipLast, "cut short": damages["cut short"], "removed": os.Remove} {
 		t.Run(name, func(t *testing.T) {
-			h := newAwakeFixture(t)
-			h.playScript(leavesLarge)
-			again := h.smtpRefuses()
-			h.receive(letter{id: "<one@example.com>"})
-			h.poll()
-			row := h.row(state.Reply)
+			h, row, again := newLargeAnswerFixture(t)
 			check(t, damage(h.agent.Store.Path(row.Files[0].File)))
 			if _, damaged, err := h.agent.CheckFiles(); err != nil || len(damaged) != 1 {
 				t.Errorf("doctor finds %v, %v", damaged, err)
@@ -129,10 +130,10 @@ func TestADamagedLargeFileIsNotSent(t *testing.T) {
 }
 
 // An agent that lingers after its answer has its large file until it has ended.
-func TestAnAgentThatLingersKeepsItsLargeFile(t *testing.T) {
+func TestLingeringAgentKeepsLargeFile(t *testing.T) {
 	t.Parallel()
 	h := newRestingFixture(t)
-	h.script(strings.Replace(resting, `touch "$AGENTSTATELOOP_OUTPUT/early"`, strings.Replace(leavesLarge, "echo the answer\n", "", 1), 1))
+	h.script(strings.Replace(restingScript, `touch "$AGENTSTATELOOP_OUTPUT/early"`, strings.Replace(largeFileScript, "echo the answer\n", "", 1), 1))
 	again := h.smtpRefuses()
 	h.receive(letter{id: "<one@example.com>"})
 	wait := h.pollInBackground()

@@ -34,33 +34,8 @@ func (h *fixture) slowLine() (*cycle.Agent, *mailtest.SlowLine) {
 	return slow, line
 }
 
-// pollResult is what a poll in the background came to.
-type pollResult struct {
-	report cycle.Report
-	err    error
-}
-
-// pollOf polls in the background.
-func pollOf(ctx context.Context, a *cycle.Agent, o cycle.PollOptions) <-chan pollResult {
-	done := make(chan pollResult, 1)
-	go func() {
-		r, err := a.Poll(ctx, o)
-		done <- pollResult{r, err}
-	}()
-	return done
-}
-
-// answers returns the texts of the replies, in the order in which they left.
-func (h *fixture) answers() []string {
-	var texts []string
-	for _, s := range h.sentOf("reply") {
-		texts = append(texts, s.text)
-	}
-	return texts
-}
-
-// While a large mail is on its way, others come in and are answered. Nobody else
-// fetches it. Then it has its own turn, once.
+// While a large mail is being fetched, other mail is read and answered, and no other process
+// fetches it. Then it gets one turn.
 func TestLargeMailDelaysNothing(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -82,9 +57,7 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 	if r := h.pollAfter(time.Minute); r.Turns != 1 {
 		t.Errorf("the small mail: %+v", r)
 	}
-	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one"}) {
-		t.Errorf("answers: %q", got)
-	}
+	h.wantReplies("I read: the small one")
 	if s := h.state(); !slices.Equal(s.LargeMails(), []string{s.Cursor.Key(large)}) {
 		t.Errorf("large mails: %q", s.LargeMails())
 	}
@@ -96,9 +69,7 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 	if got.err != nil || got.report.Arrived != 1 || got.report.Turns != 1 {
 		t.Errorf("%+v, %v", got.report, got.err)
 	}
-	if got := h.answers(); !slices.Equal(got, []string{"I read: the small one", "I read: the large one"}) {
-		t.Errorf("answers: %q", got)
-	}
+	h.wantReplies("I read: the small one", "I read: the large one")
 	if s := h.state(); len(s.Cursor.Owed)+len(s.Cursor.Large) > 0 {
 		t.Errorf("the cursor is %+v", s.Cursor)
 	}
@@ -107,9 +78,9 @@ func TestLargeMailDelaysNothing(t *testing.T) {
 	}
 }
 
-// A poll that ends in the middle of a large mail loses nothing, and counts no
-// failure. The next poll fetches it.
-func TestALargeMailIsBrokenOff(t *testing.T) {
+// A poll that ends during the fetch of a large mail loses nothing and counts no failure. The next
+// poll fetches it.
+func TestLargeMailIsInterrupted(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	slow, line := h.slowLine()
@@ -131,20 +102,14 @@ func TestALargeMailIsBrokenOff(t *testing.T) {
 	}
 }
 
-// A large mail that the server does not hand out is a failure like that of any
-// mail: it is tried again with pauses, told, and holds up nothing, silence included.
-func TestALargeMailThatFails(t *testing.T) {
+// A large mail that the server does not deliver is retried with pauses and reported, like any
+// mail. It holds up neither other mail nor the end of a phase.
+func TestLargeMailIsRetried(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Mail.Mailbox.Large = largeSize
 	large := h.receive(largeLetter())
-	broken := func(uids imap.NumSet, body bool) error {
-		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(large)) {
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&broken)
+	h.refuseBodies(large)
 	if r := h.poll(); len(r.Failed) != 1 {
 		t.Errorf("the first try: %+v", r)
 	}
@@ -172,7 +137,7 @@ func TestALargeMailThatFails(t *testing.T) {
 
 // A poll that must not take long leaves large mail to a detached one, unless
 // another process is at it.
-func TestALargeMailIsLeftToADetachedPoll(t *testing.T) {
+func TestLargeMailIsLeftToDetachedPoll(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	slow, line := h.slowLine()

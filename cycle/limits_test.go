@@ -78,9 +78,7 @@ func TestLimits(t *testing.T) {
 			var answers message.Header
 			for i := range n {
 				id := ids.Make(fmt.Sprint("reply.", i), "")
-				if err := st.Keep(sentFile(fmt.Sprint("reply.", i)), strings.NewReader("Message-ID: "+id+"\r\n\r\nx")); err != nil {
-					t.Fatal(err)
-				}
+				check(t, st.Keep(sentFile(fmt.Sprint("reply.", i)), strings.NewReader("Message-ID: "+id+"\r\n\r\nx")))
 				answers.References = append(answers.References, id)
 			}
 			return len(sentTexts(st, answers).Texts) == int(n)
@@ -89,9 +87,7 @@ func TestLimits(t *testing.T) {
 			id := message.IDs{Handle: "goulard3120", Address: "bot@example.org", IDKey: message.IDKey{Secret: make([]byte, 16)}}.Make("reply.1", "")
 			head := "Message-ID: " + id + "\r\n\r\n"
 			st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
-			if err := st.Keep(sentFile("reply.1"), strings.NewReader(head+strings.Repeat("x", int(n)-len(head)))); err != nil {
-				t.Fatal(err)
-			}
+			check(t, st.Keep(sentFile("reply.1"), strings.NewReader(head+strings.Repeat("x", int(n)-len(head)))))
 			return len(sentTexts(st, message.Header{InReplyTo: id}).Texts) == 1
 		}},
 
@@ -207,9 +203,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "MaxPromptText", Max: 65_536, Within: func(t *testing.T, n int64) bool {
 			file := filepath.Join(t.TempDir(), "prompt.txt")
-			if err := os.WriteFile(file, []byte(text(n)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(file, []byte(text(n)), 0o600))
 			_, err := ClockPrompt{File: file}.Words()
 			return err == nil
 		}},
@@ -262,6 +256,13 @@ func TestPauses(t *testing.T) {
 	limittest.Pauses(t, p.Next, s, 2*s, 4*s, 8*s, 16*s, 32*s, 50*s, 50*s)
 }
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // text returns n bytes, which are a word.
 func text(n int64) string { return strings.Repeat("x", int(n)) }
 
@@ -289,12 +290,8 @@ func agentIn(t *testing.T) *Agent {
 func keep(t *testing.T, a *Agent, name string, n int64) {
 	t.Helper()
 	place := a.Store.Path(name)
-	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(place, []byte(text(n)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.MkdirAll(filepath.Dir(place), 0o700))
+	check(t, os.WriteFile(place, []byte(text(n)), 0o600))
 }
 
 // taskOf returns the line of a turn about a message of n bytes.
@@ -320,9 +317,7 @@ func attached(t *testing.T, n int64) (turnMessage, []message.Attachment, []strin
 	a, m := agentIn(t), turnMessage{head: state.Head{TurnID: "t1", Epoch: 1}}
 	keep(t, a, "turns/t1/1/output/f", n)
 	list, unsent, err := a.replier().attachments(&m, []string{"f"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return m, list, unsent
 }
 

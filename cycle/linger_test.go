@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,8 +38,21 @@ func (h *fixture) onCommit(f func(state.State)) {
 	}
 }
 
-// Whatever comes while a poll lingers gets its turn at once, and that ends the
-// lingering: by each channel, long before the time is over.
+// lingerAfter lingers for a minute, and moves the clock once the poll lingers.
+func (h *fixture) lingerAfter(d time.Duration) {
+	h.t.Helper()
+	var once atomic.Bool
+	lingers := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") && once.CompareAndSwap(false, true) { // only a poll that lingers holds a long poll
+			h.clock.advance(d)
+		}
+	})
+	h.onMesh.Store(&lingers)
+	_, err := h.agent.PollLingering(h.t.Context(), cycle.PollOptions{}, time.Minute)
+	check(h.t, err)
+}
+
+// A message that comes while a poll lingers gets its turn at once and ends the lingering.
 func TestLingerReacts(t *testing.T) {
 	for name, come := range map[string]func(h *fixture){
 		"mail": func(h *fixture) { h.receive(letter{id: "<one@example.com>"}) },
@@ -55,15 +69,13 @@ func TestLingerReacts(t *testing.T) {
 			})
 			_, err := h.agent.PollLingering(t.Context(), cycle.PollOptions{}, time.Minute)
 			check(t, err)
-			if n := len(h.runs()); n != 1 {
-				t.Errorf("%d turns", n)
-			}
+			h.wantRuns(1)
 		})
 	}
 }
 
-// One login serves the poll and the lingering. One process lingers at a time,
-// and none beyond its time.
+// The poll and its lingering use one login. One process lingers at a time, and none beyond its
+// time.
 func TestLingerIsOneLogin(t *testing.T) {
 	t.Parallel()
 	h := newEngagedFixture(t)
@@ -107,7 +119,7 @@ func (h *fixture) countedWire() *countedListener {
 }
 
 // The line lingers while the agent is engaged, and not in IDLE.
-func TestTheLineLingers(t *testing.T) {
+func TestCrontabLineLingers(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.agent.Schedule.Linger = 50 * time.Second

@@ -13,9 +13,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// resting is an agent that answers, and whose process lives until there is a file
+// restingScript is an agent that answers, and whose process lives until there is a file
 // "go". It leaves a file with its answer and one after it.
-const resting = `#!/bin/sh
+const restingScript = `#!/bin/sh
 cat >prompt; echo ran >>ran
 touch "$AGENTSTATELOOP_OUTPUT/early"
 echo '{"type":"system","subtype":"init","session_id":"s-1","model":"claude-opus-4-1"}'
@@ -29,27 +29,21 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"Too late."
 func newRestingFixture(t *testing.T) *fixture {
 	h := newAwakeFixture(t)
 	h.agent.Turn.Runner, h.agent.Turn.Settle, h.agent.Turn.Linger = turn.Claude, time.Millisecond, time.Minute
-	h.script(resting)
+	h.script(restingScript)
 	return h
 }
 
-// lingering polls in the background until the answer is out and the agent lives on.
-func (h *fixture) lingering() (polled chan cycle.Report) {
+// pollUntilAnswer polls in the background. It returns when the answer is out and the agent
+// lives on.
+func (h *fixture) pollUntilAnswer() (polled <-chan pollResult) {
 	h.t.Helper()
-	polled = make(chan cycle.Report, 1)
-	go func() {
-		r, _ := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
-		polled <- r
-	}()
-	for len(h.sentOf("reply")) == 0 {
-		select {
-		case r := <-polled:
-			h.t.Fatalf("the poll ended before the answer: %+v", r)
-		case <-h.t.Context().Done():
-			h.t.Fatal("no answer")
-		case <-time.After(5 * time.Millisecond):
+	polled = pollOf(h.t.Context(), h.agent, cycle.PollOptions{})
+	until(h.t, "the answer", func() bool {
+		if len(polled) > 0 {
+			h.t.Fatalf("the poll ended before the answer: %+v", <-polled)
 		}
-	}
+		return len(h.sentOf("reply")) > 0
+	})
 	return polled
 }
 
@@ -67,18 +61,17 @@ func (h *fixture) pollBeside() cycle.Report {
 	}
 }
 
-// An answer leaves when the agent is done. Its process may live on; the next turn
-// waits for its end. What it does meanwhile costs money, and changes nothing else.
-func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
+// The answer is sent when the agent is done. Its process may live on; the next turn waits for its
+// end. Its later work costs money and has no other effect.
+func TestAnswerIsSentBeforeAgentExits(t *testing.T) {
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
+	polled := h.pollUntilAnswer()
 	s := h.state()
 	if !s.Turn.Lingering() || len(s.Inbox) != 0 {
 		t.Fatalf("turn %+v, inbox %+v", s.Turn, s.Inbox)
 	}
-	st, err := h.agent.View().Status()
-	check(t, err)
+	st := h.status()
 	if st.Turn.Status != state.HeadIdle || st.Turn.ID == nil || *st.Turn.Lifecycle != "idle" || st.Turn.Reason != nil {
 		t.Errorf("status: %+v", st.Turn)
 	}
@@ -94,7 +87,7 @@ func TestAnAnswerLeavesWhenTheAgentIsDone(t *testing.T) {
 		t.Errorf("%+v, ran %s", r, h.workFile("ran"))
 	}
 	h.write("go", "")
-	if r := <-polled; r.Turns != 2 {
+	if r := <-polled; r.report.Turns != 2 {
 		t.Errorf("%+v", r)
 	}
 	if s := h.state(); s.Turn.Status != state.HeadIdle || s.Turn.Lingering() || len(s.Inbox) != 0 {
@@ -122,7 +115,7 @@ var errDies = errors.New("the runner dies")
 
 // A runner that dies while its agent lingers leaves the agent to the watchdog, and
 // the next turn to the next poll. The answer is not repeated.
-func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
+func TestLingeringAgentOutlivesRunner(t *testing.T) {
 	h := newRestingFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 		r, err := h.agent.Turn.Answer(context.WithoutCancel(ctx), at, nil) // nobody cancels what a killed runner began
@@ -158,13 +151,12 @@ func TestAnAgentThatLingersOutlivesItsRunner(t *testing.T) {
 }
 
 // HALT and stop end an agent that lingers.
-func TestHaltEndsAnAgentThatLingers(t *testing.T) {
+func TestHaltEndsLingeringAgent(t *testing.T) {
 	t.Parallel()
 	h := newRestingFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
-	_, err := h.agent.Halt(t.Context(), "enough")
-	check(t, err)
+	polled := h.pollUntilAnswer()
+	h.halt()
 	<-polled
 	if s := h.state(); s.Turn.Lingering() || s.Turn.Stop != "" || len(h.lines(state.LineTask)) != 1 {
 		t.Errorf("%+v", s.Turn)

@@ -29,15 +29,15 @@ func sorted(events []view.LiveEvent) string {
 	return strings.Join(all, " ")
 }
 
-// A follower hears of a step while the agent works, and of each event once, also when
-// it comes back with the id of any of them.
-func TestEventsAreFollowed(t *testing.T) {
+// A follower gets each step while the agent works and each event once, and can resume after the
+// id of any of them.
+func TestFollowEvents(t *testing.T) {
 	h := newRestingFixture(t)
 	h.clock.advance(time.Since(h.clock.Now()) + time.Hour) // commits are later than the steps before them
 	follower, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
+	polled := h.pollUntilAnswer()
 	all, err := follower.Next()
 	check(t, err)
 	if got := eventNames(all); !strings.Contains(got, "step.session state.thinking step.done state.idle") || !strings.Contains(got, "turn.started") || !strings.Contains(got, "phase.PREP") {
@@ -78,14 +78,13 @@ func TestEventsAreFollowed(t *testing.T) {
 	}
 }
 
-// A follower that begins while an agent works, from anywhere, hears of its steps from
-// there on.
-func TestEventsOfAnAgentAtWork(t *testing.T) {
+// A follower that begins while an agent works gets its steps from there on.
+func TestFollowEventsOfRunningAgent(t *testing.T) {
 	h := newRestingFixture(t)
 	onTime := func() { h.clock.advance(time.Since(h.clock.Now())) } // as the steps are
 	onTime()
 	h.receive(letter{id: "<one@example.com>"})
-	polled := h.lingering()
+	polled := h.pollUntilAnswer()
 	now, err := h.agent.View().EventsFromNow()
 	check(t, err)
 	onTime()
@@ -127,15 +126,12 @@ func TestEventsOfAnAgentAtWork(t *testing.T) {
 	}
 }
 
-// A follower goes on where the state begins again: it was removed, or an older copy of it
-// was put back.
-func TestEventsOfAnotherLife(t *testing.T) {
+// A follower continues if the state was removed or replaced by an older copy.
+func TestFollowEventsOfNewState(t *testing.T) {
 	h := newAwakeFixture(t)
 	toggle := func() {
-		_, err := h.agent.Halt(t.Context(), "")
-		check(t, err)
-		_, err = h.agent.Resume(t.Context(), "")
-		check(t, err)
+		h.halt()
+		h.resume()
 	}
 	toggle()
 	follower, err := h.agent.View().EventsFromNow()
@@ -145,13 +141,11 @@ func TestEventsOfAnotherLife(t *testing.T) {
 		t.Fatalf("%s, %v", eventNames(found), err)
 	}
 	check(t, os.RemoveAll(h.agent.Store.Dir))
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	if found, err := follower.Next(); eventNames(found) != "halt" || err != nil {
 		t.Errorf("after the state was removed: %s, %v", eventNames(found), err)
 	}
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	if found, err := follower.Next(); eventNames(found) != "go" || err != nil {
 		t.Errorf("and later: %s, %v", eventNames(found), err)
 	}
@@ -171,7 +165,7 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
-// What is not an id leads nowhere.
+// Invalid ids of events are errors.
 func TestParseCursor(t *testing.T) {
 	for _, text := range []string{"", "x", "-1", "1.", "1.x", "1.2/", "1.2/t", "1.2/../3.4", "1.2/t/3", "1.2/t/3.x", "1.2/t/x.3", "1.2/T/3.4", "1.2/t/3.4/5", "99999999999999999999"} {
 		if c, err := view.ParseCursor(text); err == nil {

@@ -138,9 +138,7 @@ func TestMailsWithoutText(t *testing.T) {
 			h.poll()
 			h.wantPhase(state.PREP)
 			h.wantTasks(state.Success)
-			if !strings.Contains(told, ">\n"+tt.want+"\n") {
-				t.Errorf("the prompt lacks %q:\n%s", tt.want, told)
-			}
+			wantWords(t, told, ">\n"+tt.want+"\n")
 			first, _, _ := strings.Cut(tt.want, "\n\n")
 			if text != first {
 				t.Errorf("text.txt: %q, want %q", text, first)

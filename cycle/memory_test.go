@@ -39,16 +39,15 @@ func (h *fixture) wantMemory(now, before string) {
 	}
 }
 
-// Later contexts hold what a turn remembers. The memory before it is kept, and
-// all are in the history. A reset sets the memory aside.
+// Later contexts have the memory of a turn. The previous memory is kept, and the history has all
+// of them. A reset sets the memory aside.
 func TestWorkingMemory(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript("us remember \"$(sed -n 's/^remember: //p' \"$AGENTSTATELOOP_CONTEXT/text.txt\")\" && echo done\n")
 	say := func(text string) {
 		t.Helper()
-		_, err := h.agent.Tell(t.Context(), "me", text)
-		check(t, err)
+		h.queue(text)
 		h.pollAfter(time.Minute)
 	}
 	say("remember: the build is red </memory>")
@@ -74,8 +73,8 @@ func TestWorkingMemory(t *testing.T) {
 	wantNoWords(t, h.prompt(), "<memory ")
 }
 
-// A process whose turn is over, or whose turn began before a reset, remembers
-// nothing. A secret does not stay in the memory.
+// A process cannot change the memory after its turn, or if its turn began before a reset. Secrets
+// are redacted.
 func TestWhoMayRemember(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Secrets = new(secret.Known)
@@ -107,8 +106,8 @@ func TestWhoMayRemember(t *testing.T) {
 	}
 }
 
-// A turn that another agent has caused remembers for that agent alone, and finds
-// only what that agent has said.
+// A turn of another agent changes the memory of that agent alone, and searches only its
+// conversation.
 func TestPeersRememberForThemselves(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -47,9 +47,9 @@ func (h *fixture) blobsAnswer(method string, code int) {
 
 const peersFile = "rows\x00and\ncolumns\n"
 
-// A peer's file is in the context box under its own name, and what the turn leaves in its
-// output box goes back with the report.
-func TestFilesGoThereAndBack(t *testing.T) {
+// A peer's file is in the context box under its own name, and files in the output box are sent
+// with the report.
+func TestMeshFilesBothWays(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`
 cp "$AGENTSTATELOOP_CONTEXT/attachments/table.csv" "$AGENTSTATELOOP_OUTPUT/sorted table.csv"
@@ -61,16 +61,12 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 	h.cron()
 	h.wantTasks(state.Success)
 	told := h.workFile("prompt")
-	for _, want := range []string{
+	wantWords(t, told,
 		"table.csv (text/plain, 17 bytes): attachments/table.csv\n",
 		"attachment-2.txt (\"evil; name.txt\", text/plain, 1 byte): attachments/attachment-2.txt\n",
 		"TABLE-2.csv (TABLE.csv, text/plain, 7 bytes): attachments/TABLE-2.csv\n",
 		"Grüße 1.txt (text/plain, 2 bytes): attachments/Grüße 1.txt\n",
-	} {
-		if !strings.Contains(told, want) {
-			t.Errorf("the prompt lacks %q:\n%s", want, told)
-		}
-	}
+	)
 	reports := h.reports()
 	if len(reports) != 1 || len(reports[0].Files) != 1 || reports[0].Files[0].Name != "sorted table.csv" || reports[0].Files[0].Type != "text/csv" {
 		t.Fatalf("reports: %+v", reports)
@@ -84,8 +80,8 @@ ls "$AGENTSTATELOOP_CONTEXT/attachments"
 	h.wantEmpty("outbox")
 }
 
-// A question takes a file along, and the turn that asked reads what came with the report.
-func TestAQuestionTakesAFileAlong(t *testing.T) {
+// A question carries a file, and the turn that asked gets the file of the report.
+func TestPeerQuestionWithFile(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript(`
@@ -109,17 +105,15 @@ echo "they say $(cat "$AGENTSTATELOOP_CONTEXT/reports/1/review.txt")"
 	h.post(mesh.Message{ID: "r1", Kind: mesh.KindReport, Text: "see the file", Correlation: asked[0].ID, Files: []mesh.File{h.upload("review.txt", "well done")}})
 	h.cron()
 	h.wantTasks(state.Success)
-	if got := h.sentOf("reply"); len(got) != 1 || !strings.Contains(got[0].text, "they say well done") {
-		t.Errorf("the answer: %+v", got)
-	}
+	wantWords(t, h.onlyReply().text, "they say well done")
 	if told := h.workFile("prompt"); !strings.Contains(told, "review.txt (text/plain, 9 bytes): reports/1/review.txt") {
 		t.Errorf("the prompt:\n%s", told)
 	}
 }
 
-// A message waits on the mesh while its file cannot be had, and holds up no other. When it
-// is taken without the file, it says so.
-func TestAWithheldFile(t *testing.T) {
+// A message waits on the mesh while its file is unavailable, and delays no other message. If it
+// is taken without the file, its prompt says so.
+func TestMessageWaitsForFile(t *testing.T) {
 	t.Parallel()
 	t.Run("later", func(t *testing.T) {
 		h := newAwakeFixture(t)
@@ -140,9 +134,7 @@ func TestAWithheldFile(t *testing.T) {
 		if got := h.reports(); !strings.Contains(got[1].Text, "hello") {
 			t.Errorf("reports: %+v", got)
 		}
-		if left := h.waiting(); len(left) != 0 {
-			t.Errorf("on the mesh: %+v", left)
-		}
+		h.wantAcknowledged()
 	})
 	for name, code := range map[string]int{"for good": http.StatusServiceUnavailable, "gone": http.StatusNotFound} {
 		t.Run(name, func(t *testing.T) {
@@ -164,9 +156,9 @@ func TestAWithheldFile(t *testing.T) {
 	}
 }
 
-// A mesh that carries no files: a question is undeliverable, and says why; a report goes
-// without the file, and says so.
-func TestAMeshThatCarriesNoFiles(t *testing.T) {
+// On a mesh without files a question with a file is undeliverable, with the reason; a report is
+// sent without the file and says so.
+func TestMeshWithoutFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.blobsAnswer("", http.StatusNotFound)
 	h.playScript(`
@@ -196,8 +188,8 @@ echo done
 	}
 }
 
-// What lies on the disk may be damaged, before it leaves and after it came.
-func TestDamagedFiles(t *testing.T) {
+// Files may be damaged on the disk before they are sent or after they arrived.
+func TestDamagedMeshFiles(t *testing.T) {
 	t.Parallel()
 	t.Run("before it leaves", func(t *testing.T) {
 		h := newAwakeFixture(t)
@@ -237,8 +229,8 @@ func TestDamagedFiles(t *testing.T) {
 	})
 }
 
-// What is too much is refused where it is said, and nothing is left behind.
-func TestFilesHaveLimits(t *testing.T) {
+// Files beyond a limit are refused, and no copies are left.
+func TestMeshFileLimits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript(`
@@ -248,20 +240,15 @@ for f in large pipe "m1 m2 m3" missing; do us send ` + peer + ` "x" $f 2>&1; don
 	h.receive(letter{id: "<one@example.com>"})
 	h.cron()
 	answer := h.sentOf("reply")[0].text
-	for _, want := range []string{"large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB together", "missing: no such file"} {
-		if !strings.Contains(answer, want) {
-			t.Errorf("the answer lacks %q:\n%s", want, answer)
-		}
-	}
+	wantWords(t, answer, "large has 17825792 bytes", "pipe is not a regular file", "exceed 32 MiB in total", "missing: no such file")
 	if len(h.reports()) != 0 {
 		t.Errorf("the peer got %+v", h.reports())
 	}
 	h.wantEmpty("outbox")
 }
 
-// A message whose files were not asked for, because those of others took the time of each
-// poll, waits for them all the same.
-func TestAFileThatNoPollHadTimeFor(t *testing.T) {
+// A message waits for its files even if no poll had time to ask for them.
+func TestMessageWaitsForFileOverPolls(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/* 2>/dev/null || echo "no file"; true`)
@@ -286,8 +273,8 @@ func TestAFileThatNoPollHadTimeFor(t *testing.T) {
 	}
 }
 
-// No path of ours leaves with a report that goes without one of its files.
-func TestAReportNamesNoPathOfOurs(t *testing.T) {
+// A report that is sent without one of its files names no local path.
+func TestReportNamesNoLocalPath(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.blobsAnswer("PUT", http.StatusInsufficientStorage)
 	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
@@ -305,8 +292,8 @@ func TestAReportNamesNoPathOfOurs(t *testing.T) {
 	}
 }
 
-// A disk that fails while a file of the output box is kept is told without its place.
-func TestAFileThatCannotBeKeptForAReport(t *testing.T) {
+// An error while a file of the output box is saved is reported without the local path.
+func TestUnsavedFileIsReported(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`echo hello >"$AGENTSTATELOOP_OUTPUT/a.txt"; echo done`)
 	h.agent.Store.Hook = func(step, path string) error {

@@ -31,8 +31,8 @@ func (h *unpacedCarrier) Ack(_ context.Context, id string) error {
 	return nil
 }
 
-// Where the mesh keeps no pace, five messages of a sender are taken within a minute, in
-// however many polls; the others wait there, and lose nothing.
+// On a mesh without a rate limit, five messages of a sender are taken within a minute, however
+// many polls run. The others wait there.
 func TestSenderPace(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -3,7 +3,6 @@ package cycle_test
 import (
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/emersion/go-imap/v2"
 )
 
-func TestAMailGetsOneTurnAndOneThreadedReply(t *testing.T) {
+func TestMailGetsOneThreadedReply(t *testing.T) {
 	h := newAwakeFixture(t)
 	uid := h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 the build", body: "is it green?"})
 
@@ -69,7 +68,7 @@ func TestMailForOthersStaysUnread(t *testing.T) {
 	h.wantSent("")
 }
 
-func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
+func TestReadMailIsTaken(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"}, imap.FlagSeen)
 	if r := h.poll(); r.Arrived != 1 || r.Turns != 1 {
@@ -77,28 +76,20 @@ func TestMailThatSomebodyElseOpenedIsTaken(t *testing.T) {
 	}
 }
 
-func TestTheFirstPollTakesUnreadMailOnly(t *testing.T) {
+func TestFirstPollTakesUnreadMailOnly(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.receive(letter{id: "<old@example.com>", body: "old"}, imap.FlagSeen)
 	h.receive(letter{id: "<new@example.com>", body: "new"})
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "I read: new" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("I read: new")
 }
 
-// The set of the baseline is taken whatever its flags become.
-func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
+// Unread mail at the first poll is taken even if a person reads it later.
+func TestFirstPollMailIsTakenAfterReading(t *testing.T) {
 	h := newFixture(t)
 	uid := h.receive(letter{id: "<new@example.com>"})
-	refuse := func(_ imap.NumSet, body bool) error {
-		if body {
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "not now"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&refuse)
+	h.refuseBodies()
 	h.poll()
 	h.onFetch.Store(nil)
 	h.open(uid)
@@ -107,7 +98,7 @@ func TestMailUnreadAtTheFirstPollIsTakenAfterItWasOpened(t *testing.T) {
 	}
 }
 
-func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
+func TestRenumberedMailboxLosesNothing(t *testing.T) {
 	h := newAwakeFixture(t)
 	one := letter{id: "<one@example.com>", body: "one"}
 	h.receive(one)
@@ -118,16 +109,10 @@ func TestARenumberedMailboxLosesAndDoublesNothing(t *testing.T) {
 	h.receive(letter{id: "<two@example.com>", body: "two"}, imap.FlagSeen)
 
 	h.poll()
-	var texts []string
-	for _, s := range h.sentOf("reply") {
-		texts = append(texts, s.text)
-	}
-	if !slices.Equal(texts, []string{"I read: one", "I read: two"}) {
-		t.Errorf("replies: %q", texts)
-	}
+	h.wantReplies("I read: one", "I read: two")
 }
 
-func TestMailWithoutAMessageIDIsTakenOnce(t *testing.T) {
+func TestMailWithoutMessageIDIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "no id"})
@@ -163,20 +148,14 @@ func TestBrokenMIMEStillGetsItsTurn(t *testing.T) {
 	}
 }
 
-// A mail that the server cannot deliver is never given up. It is told once after the
-// third failure, once after a day and once when it comes in, and holds up nothing.
-func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
+// A mail that the server cannot deliver is never given up. It is reported after the third
+// failure, after a day and when it arrives, and delays nothing.
+func TestUnfetchableMailIsNeverGivenUp(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	bad := h.receive(letter{id: "<bad@example.com>", body: "bad"})
 	h.receive(letter{id: "<good@example.com>", body: "good"})
-	broken := func(uids imap.NumSet, body bool) error {
-		if set, ok := uids.(imap.UIDSet); ok && body && set.Contains(imap.UID(bad)) {
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&broken)
+	h.refuseBodies(bad)
 
 	r := h.poll()
 	h.wantSent("ack reply")
@@ -217,18 +196,10 @@ func TestAMailThatCannotBeFetchedIsNeverGivenUp(t *testing.T) {
 }
 
 // A mail that cannot be fetched can be dropped, and is then neither fetched nor told.
-func TestDroppedWhileItCannotBeFetched(t *testing.T) {
+func TestUnfetchableMailCanBeDropped(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<bad@example.com>", body: "bad"})
-	var asked atomic.Int32
-	broken := func(_ imap.NumSet, body bool) error {
-		if body {
-			asked.Add(1)
-			return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "cannot read it"}
-		}
-		return nil
-	}
-	h.onFetch.Store(&broken)
+	asked := h.refuseBodies()
 	h.poll()
 	h.pollAfter(time.Minute)
 	check(t, h.agent.Drop(t.Context(), h.state().FailingMails()[0].Key, "it is spam"))
@@ -259,9 +230,9 @@ func TestRepliesSwitchedOff(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// A mark for which no poll has waited stays owed until the next poll has seen the server
-// do it. So a mark that was lost is made again, and the mail is not taken again.
-func TestALostMarkIsMadeAgain(t *testing.T) {
+// A \Seen mark stays pending until the next poll sees it on the server. So a lost mark is
+// repeated, and the mail is not taken again.
+func TestLostSeenMarkIsRepeated(t *testing.T) {
 	h := newAwakeFixture(t)
 	uid := h.receive(letter{subject: "@goulard3120 one"})
 	if r := h.poll(); r.Arrived != 1 {

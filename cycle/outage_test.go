@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -26,9 +25,18 @@ func silentServer(t *testing.T) (addr string) {
 	return listener.Addr().String() // the kernel accepts for it
 }
 
-// A mail server that is down, silent, or denies the login costs the cycle its
-// mail, and nothing else (docs/design.md, "Promises" 6).
-func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
+// newActiveFixture returns a fixture whose agent is in ACTIVE.
+func newActiveFixture(t *testing.T) *fixture {
+	t.Helper()
+	h := newAwakeFixture(t)
+	h.order(state.ACTIVE, false)
+	h.poll()
+	return h
+}
+
+// A mail server that is down, silent, or denies the login affects only mail (docs/design.md,
+// "Promises" 6).
+func TestMeshAndNudgesWorkWithoutIMAP(t *testing.T) {
 	t.Parallel()
 	for name, break_ := range map[string]func(*testing.T, *fixture){
 		"down":                    func(t *testing.T, h *fixture) { h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t) },
@@ -58,38 +66,11 @@ func TestMeshAndNudgesWorkWhateverIMAPDoes(t *testing.T) {
 	}
 }
 
-func TestAWrongPasswordIsCountedUntilItWorks(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.mail.SetPassword("changed")
-	for want := 1; want <= 3; want++ {
-		h.pollAfter(30 * time.Minute)
-		if c := h.state().Credentials["imap"]; c.Failures != want {
-			t.Fatalf("after %d polls: %+v", want, c)
-		}
-	}
-	h.mail.SetPassword(h.mail.Password)
-	h.pollAfter(30 * time.Minute)
-	if c := h.state().Credentials; len(c) != 0 {
-		t.Errorf("after it works: %+v", c)
-	}
-	var told []string
-	for _, l := range h.lines(state.LineCredential) {
-		told = append(told, l.From+" "+string(l.What))
-	}
-	// At the third failure sending is tried, to notify the operator.
-	if got := strings.Join(told, ", "); got != "imap failed, imap blocker, smtp failed, imap recovered, imap blocker over, smtp recovered" {
-		t.Errorf("history: %s", got)
-	}
-}
-
 // Silence that could not be observed does not count as silence (docs/design.md,
 // "Phases").
 func TestNoQuietMailDuringMailOutage(t *testing.T) {
-	h := newAwakeFixture(t)
+	h := newActiveFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
-	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
-	h.poll()
 
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(15 * time.Minute)
@@ -102,10 +83,7 @@ func TestNoQuietMailDuringMailOutage(t *testing.T) {
 }
 
 func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
-	h := newAwakeFixture(t)
-	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
-	h.poll()
+	h := newActiveFixture(t)
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(29 * time.Minute)
 	h.wantPhase(state.ACTIVE)
@@ -116,13 +94,10 @@ func TestLongMailOutageEndsPhaseSilently(t *testing.T) {
 
 // An operator's message that lay on the server when the silence seemed to end
 // continues the conversation.
-func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
+func TestMailDuringOutageKeepsPhase(t *testing.T) {
 	t.Parallel()
-	h := newAwakeFixture(t)
+	h := newActiveFixture(t)
 	real := h.agent.Mail.Mailbox.Addr
-	_, err := h.agent.Order(t.Context(), state.ACTIVE, "", false)
-	check(t, err)
-	h.poll()
 	h.agent.Mail.Mailbox.Addr = mailtest.StartNobody(t)
 	h.pollAfter(9 * time.Minute)
 	h.receive(letter{id: "<one@example.com>"})
@@ -133,9 +108,8 @@ func TestMailThatCameDuringAnOutageKeepsTheConversation(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// A server that is slow, but not dead, costs a cycle what it does in twenty
-// seconds. Nothing is begun after that, and the next cycles do the rest.
-func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
+// A cycle spends at most twenty seconds on a slow server. The next cycles do the rest.
+func TestSlowSMTPServerIsLeft(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
@@ -153,7 +127,7 @@ func TestASlowSMTPServerIsLeftAfterAWhile(t *testing.T) {
 	h.wantSent("reply reply")
 }
 
-func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
+func TestSlowMeshIsLeft(t *testing.T) {
 	h := newAwakeFixture(t)
 	const items = 4
 	for i := range items {
@@ -170,9 +144,7 @@ func TestASlowMeshIsLeftAfterAWhile(t *testing.T) {
 		t.Errorf("after one poll %d are left", len(left))
 	}
 	h.poll()
-	if left := h.waiting(); len(left) != 0 {
-		t.Errorf("after two polls %d are left", len(left))
-	}
+	h.wantAcknowledged()
 }
 
 // peerItems returns the items of one kind that the peer was sent.

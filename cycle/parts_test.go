@@ -11,8 +11,8 @@ import (
 // holds by value is part of it. attempter, the largest, has 472.
 const maxPart = 512
 
-// TestPartsAreSmall: a part holds others by pointer, so that no copy of what is
-// below them makes the stacks of a poll grow.
+// TestPartsAreSmall checks that a part holds others by pointer, so that copies of parts do not
+// make the stacks of a poll grow.
 func TestPartsAreSmall(t *testing.T) {
 	a := &Agent{}
 	seen := map[reflect.Type]bool{}

@@ -39,10 +39,9 @@ func (h *fixture) hangUpAfterDot(kind string) (accepted func() []string) {
 	}
 }
 
-// A reply whose fate is unknown is sent again, the same bytes under the same
-// Message-ID, five times at most. Then it is reported via the mesh
-// (docs/design.md, "Save before effects").
-func TestAReplyOfUnknownFateIsRepeatedByteForByte(t *testing.T) {
+// A reply of unknown fate is sent again with the same bytes and Message-ID, five times at most.
+// Then it is reported via the mesh (docs/design.md, "Save before effects").
+func TestReplyOfUnknownFateIsRepeated(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("reply")
@@ -81,7 +80,7 @@ func (h *fixture) wantReportedViaMesh(word string) {
 }
 
 // If the connection breaks and the server works again, one more copy is sent.
-func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
+func TestReplyOfUnknownFateArrives(t *testing.T) {
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("reply")
 	h.receive(letter{id: "<one@example.com>"})
@@ -97,8 +96,8 @@ func TestAReplyOfUnknownFateArrivesWhenTheServerIsBack(t *testing.T) {
 	}
 }
 
-// An ack is not repeated: a second one is worth nothing.
-func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
+// An ack of unknown fate is not repeated.
+func TestAckOfUnknownFateIsNotRepeated(t *testing.T) {
 	h := newAwakeFixture(t)
 	accepted := h.hangUpAfterDot("ack")
 	check(t, h.agent.Ring("test", ""))
@@ -112,7 +111,7 @@ func TestAnAckOfUnknownFateIsNotRepeated(t *testing.T) {
 
 // 4xx: the mail is sent later, and the others pass. The second operator's mail
 // is answered while the first one's waits.
-func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
+func TestTemporaryRefusalBacksOff(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Mail.Filter.Operators = append(h.agent.Mail.Filter.Operators, second)
@@ -143,13 +142,11 @@ func TestATemporaryRefusalBacksOffAndLetsOthersPass(t *testing.T) {
 	h.wantSent("reply reply")
 }
 
-// The order holds for each recipient: what is behind a row that backs off
-// waits.
-func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
+// The mails to a recipient keep their order: those behind a row that backs off wait.
+func TestMailsOfRecipientKeepOrder(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
-	h.onRcpt.Store(&refuse)
+	h.refuses(450, "later")
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
 	h.onRcpt.Store(nil)
@@ -165,13 +162,10 @@ func TestOneRecipientsMailsKeepTheirOrder(t *testing.T) {
 }
 
 // 5xx: the mail is never sent, and is reported by the other channel.
-func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
+func TestPermanentRefusalIsRelayed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	refuse := func(string) error {
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
-	}
-	h.onRcpt.Store(&refuse)
+	h.refuses(550, "5.1.1 no such user")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
 	h.onRcpt.Store(nil)
@@ -183,28 +177,8 @@ func TestAPermanentRefusalIsReportedViaTheMesh(t *testing.T) {
 	h.wantReportedViaMesh("no such user")
 }
 
-// A denied login is the credential's failure, not the mail's: the mail waits.
-func TestARefusedSMTPLoginLosesNoMail(t *testing.T) {
-	h := newAwakeFixture(t)
-	real := h.agent.Mail.SMTP.Secret
-	h.agent.Mail.SMTP.Secret = fixedSecret("wrong")
-	h.agent.Policy.Ack = false
-	h.receive(letter{id: "<one@example.com>"})
-	h.poll()
-	h.wantSent("")
-	if c := h.state().Credentials["smtp"]; c.Failures == 0 {
-		t.Errorf("credentials: %+v", h.state().Credentials)
-	}
-	h.agent.Mail.SMTP.Secret = real
-	h.pollAfter(2 * time.Minute)
-	h.wantSent("reply")
-	if c := h.state().Credentials; len(c) != 0 {
-		t.Errorf("after it works: %+v", c)
-	}
-}
-
-// An SMTP server that is down or silent costs a timeout, and nothing is lost.
-func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
+// An SMTP server that is down or silent costs a timeout, and no mail is lost.
+func TestSMTPOutageLosesNoMail(t *testing.T) {
 	t.Parallel()
 	refusing := func(t *testing.T) string { return mailtest.StartNobody(t) }
 	for name, broken := range map[string]func(*testing.T) string{"down": refusing, "silent": silentServer} {
@@ -225,9 +199,9 @@ func TestAnSMTPServerThatIsDownLosesNoMail(t *testing.T) {
 	}
 }
 
-// A mesh that is down delays a report. A mesh that rejects the report ends it,
-// and the operator is told.
-func TestReportsAndAMeshThatFails(t *testing.T) {
+// A mesh that is down delays a report. If the mesh rejects the report, it is given up and the
+// operator is told.
+func TestReportWhileMeshFails(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		code    int
@@ -237,12 +211,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.agent.Policy.Ack = false
 			h.post(meshMessage("q1"))
-			fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPost {
-					w.WriteHeader(c.code)
-				}
-			})
-			h.onMesh.Store(&fail)
+			h.meshAnswers(http.MethodPost, c.code)
 			h.poll()
 			h.onMesh.Store(nil)
 			h.pollAfter(2 * time.Minute)
@@ -257,7 +226,7 @@ func TestReportsAndAMeshThatFails(t *testing.T) {
 }
 
 // A report whose answer was lost is sent again under its id, and arrives once.
-func TestAReportOfUnknownFateIsOne(t *testing.T) {
+func TestReportOfUnknownFateArrivesOnce(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
 	var posts int
@@ -282,13 +251,12 @@ func TestAReportOfUnknownFateIsOne(t *testing.T) {
 }
 
 // The bytes of a mail that is sent, expired or given up are not kept.
-func TestTheOutboxFolderIsEmptiedWithItsRows(t *testing.T) {
+func TestOutboxFolderIsEmptied(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	refuse := func(string) error { return &smtp.SMTPError{Code: 450, Message: "later"} }
-	h.onRcpt.Store(&refuse)
+	h.refuses(450, "later")
 	h.pollAfter(6 * time.Minute) // the quiet cannot be sent
 	h.wantPhase(state.IDLE)
 	h.pollAfter(11 * time.Minute) // and expires

@@ -23,9 +23,9 @@ func bash(command string) turn.ToolRequest {
 	return turn.ClaudeRequest("Bash", input)
 }
 
-// TestPermissions has turns ask for permission. What the operator allows is permitted once,
-// and nothing else is by it. What they refuse, and what they do not answer, is denied. One
-// question is open at a time, and a turn that another has caused asks nothing.
+// TestPermissions has turns ask for permission. An allowed action is permitted once; a refused or
+// unanswered one is denied. One question is open at a time, and a turn of another agent asks
+// nothing.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -365,7 +365,7 @@ func (p pollReasons) lostTurn(s state.State) (bool, error) {
 	switch {
 	case stoppedWhileSuspended(s.Turn):
 		return true, nil
-	case !needsRunner(s.Turn) && !s.Turn.Lingering():
+	case !s.Turn.NeedsRunner():
 		return false, nil
 	case s.Turn.Pulled && s.Turn.Stop == "":
 		return p.now().Sub(s.Turn.Since) >= p.policy.TurnTimeout, nil

@@ -11,11 +11,12 @@ import (
 	"agentstateloop/turn"
 )
 
-func (h *fixture) pollReason() string {
+// wantPollReason fails unless PollReason returns this reason.
+func (h *fixture) wantPollReason(when, want string) {
 	h.t.Helper()
-	why, err := h.agent.PollReason()
-	check(h.t, err)
-	return why
+	if got, err := h.agent.PollReason(); got != want || err != nil {
+		h.t.Errorf("%s: the reason for a poll is %q, %v; want %q", when, got, err, want)
+	}
 }
 
 // A listener polls for a nudge, a poll that cron did not make, and a turn whose
@@ -23,49 +24,33 @@ func (h *fixture) pollReason() string {
 func TestPollReason(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
-	if got := h.pollReason(); got != "next poll" {
-		t.Errorf("never polled: %q", got)
-	}
+	h.wantPollReason("before the first poll", "next poll")
 	h.poll()
-	if got := h.pollReason(); got != "" {
-		t.Errorf("just polled: %q", got)
-	}
+	h.wantPollReason("after a poll", "")
 	check(t, h.agent.Ring("test", ""))
-	if got := h.pollReason(); got != "nudge" {
-		t.Errorf("rung: %q", got)
-	}
+	h.wantPollReason("after a nudge", "nudge")
 	h.poll()
 	h.clock.advance(h.state().NextDue.Sub(h.clock.Now()))
-	if got := h.pollReason(); got != "" {
-		t.Errorf("cron is about to come: %q", got)
-	}
+	h.wantPollReason("when cron is about to poll", "")
 	h.clock.advance(time.Minute)
-	if got := h.pollReason(); got != "next poll" {
-		t.Errorf("cron did not come: %q", got)
-	}
+	h.wantPollReason("when cron did not poll", "next poll")
 }
 
-// What has a time of its own does not wait for cron, which is about to come or, with mode
-// "none", may not.
+// A timed row does not wait for cron, which may be about to poll or, in mode "none", never polls.
 func TestPollReasonDueRow(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Policy.Collect = 20 * time.Second
 	h.clock.advance(h.state().NextDue.Sub(h.clock.Now()) - 30*time.Second)
-	_, err := h.agent.Tell(t.Context(), "op", "one")
-	check(t, err)
+	h.queue("one")
 	h.clock.advance(20*time.Second - time.Millisecond)
-	if got := h.pollReason(); got != "" {
-		t.Errorf("before the sender was silent: %q", got)
-	}
+	h.wantPollReason("before the sender was silent", "")
 	h.clock.advance(time.Millisecond)
-	if got := h.pollReason(); got != "inbox" {
-		t.Errorf("when the sender was silent, ten seconds before cron comes: %q", got)
-	}
+	h.wantPollReason("when the sender was silent, ten seconds before cron polls", "inbox")
 }
 
-// A phase does not end while a turn is suspended, for hours perhaps: nothing is due then.
-func TestNoPollReasonWhileATurnWaits(t *testing.T) {
+// A phase does not end while a turn is suspended, so no poll is due.
+func TestPollReasonWhileTurnWaits(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
@@ -75,9 +60,7 @@ func TestNoPollReasonWhileATurnWaits(t *testing.T) {
 	h.sayByMail("deploy")
 	for range 12 {
 		h.pollAfter(time.Minute)
-		if got := h.pollReason(); got != "" {
-			t.Errorf("while the turn waits: %q", got)
-		}
+		h.wantPollReason("while the turn waits", "")
 	}
 	h.wantPhase(state.PREP)
 }
@@ -86,42 +69,28 @@ func TestPollReasonDeadRunner(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{})
-	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-	check(t, err)
+	h.collect()
 	// A runner claims the message, holding turn.lock, and is gone.
 	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
-	now := h.clock.Now()
-	_, err = h.agent.Store.Commit(t.Context(), now, func(s state.State, _ store.Recovery) (state.State, error) {
-		return state.Step(s, []state.Event{state.Claimed{}}, h.agent.Policy, now), nil
-	})
-	check(t, err)
-	if got := h.pollReason(); got != "" {
-		t.Errorf("its runner is at work, and it wants: %q", got)
-	}
+	h.step(state.Claimed{})
+	h.wantPollReason("with a runner", "")
 	check(t, lock.Unlock())
-	if got := h.pollReason(); got != "turn without a runner" {
-		t.Errorf("its runner is gone: %q", got)
-	}
+	h.wantPollReason("after the runner has ended", "turn without a runner")
 }
 
 // While an agent lingers after its answer no turn can begin. A message that waits does not
 // make a listener log in each second: the runner takes it, or the watchdog does.
-func TestNoPollReasonWhileAnAgentLingers(t *testing.T) {
+func TestPollReasonWhileAgentLingers(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	_, err := h.agent.Tell(t.Context(), "op", "one")
-	check(t, err)
+	h.queue("one")
 	h.changeState(func(s *state.State) {
 		s.Turn = state.Head{Status: state.HeadIdle, TurnID: "t1", Epoch: 1, Lingers: true}
 	})
 	lock, err := h.agent.Store.TryLock(store.TurnLock)
 	check(t, err)
-	if got := h.pollReason(); got != "" {
-		t.Errorf("its runner follows it, and it wants: %q", got)
-	}
+	h.wantPollReason("while its runner follows it", "")
 	check(t, lock.Unlock())
-	if got := h.pollReason(); got != "turn without a runner" {
-		t.Errorf("its runner is gone: %q", got)
-	}
+	h.wantPollReason("after its runner has ended", "turn without a runner")
 }

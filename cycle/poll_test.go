@@ -16,7 +16,7 @@ import (
 	"agentstateloop/state/store"
 )
 
-func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
+func TestPollWithTakenLocks(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	lock, err := h.agent.Store.TryLock(store.CycleLock)
@@ -39,7 +39,7 @@ func TestATakenCycleLockIsBusyAndATakenTurnLockIsNot(t *testing.T) {
 
 // A process that rings while a cycle runs, and finds it busy, is seen by that
 // cycle before it ends (docs/design.md, "Promises" 7).
-func TestANudgeDuringACycleIsSeenByIt(t *testing.T) {
+func TestNudgeDuringCycleIsSeen(t *testing.T) {
 	h := newAwakeFixture(t)
 	var once sync.Once
 	h.agent.Store.Hook = func(step, path string) error {
@@ -77,9 +77,9 @@ func (h *fixture) wantNoNudges() {
 	}
 }
 
-// Sending a turn's reply takes cycle.lock too. A process that finds it taken
-// then relies on the sender.
-func TestANudgeWhileAReplyIsSentIsSeen(t *testing.T) {
+// Sending a turn's reply takes cycle.lock. A process that finds it taken relies on the sender to
+// see its nudge.
+func TestNudgeDuringSendIsSeen(t *testing.T) {
 	h := newAwakeFixture(t)
 	detached := h.detached()
 	var once sync.Once
@@ -127,7 +127,7 @@ func (h *fixture) detached() (wait func() []string) {
 
 // After three rounds the rest is left to a detached poll, so that no process is
 // kept for ever by others that ring.
-func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
+func TestRoundsAreLimited(t *testing.T) {
 	h := newAwakeFixture(t)
 	detached := h.detached()
 	h.agent.Store.Hook = func(step, path string) error {
@@ -146,8 +146,8 @@ func TestTheRestIsLeftToADetachedPoll(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// Whatever many processes do at once, each nudge is seen, one ack is sent, and
-// no file is left.
+// When many processes nudge and poll at once, each nudge is seen, one ack is sent, and no file is
+// left.
 func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -216,8 +216,7 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 	h.detached()
 	const messages = 6
 	for range messages {
-		_, err := h.agent.Tell(t.Context(), "test", "hello")
-		check(t, err)
+		h.queue("hello")
 	}
 	for code, n := range h.pollers(h.blueprintFile(), slices.Repeat([]string{"poll"}, 5)) {
 		if code != exitDone && code != exitBusy {
@@ -234,8 +233,8 @@ func TestManyProcessesRunEachMessageOnce(t *testing.T) {
 	}
 }
 
-// A nudge that comes while nobody polls waits for the next poll.
-func TestFilesOfScriptsAreNudges(t *testing.T) {
+// A nudge file that a script writes waits for the next poll.
+func TestNudgeFilesOfScripts(t *testing.T) {
 	h := newAwakeFixture(t)
 	dir := h.agent.Store.Path(store.NudgesDir)
 	check(t, os.MkdirAll(dir, 0o700))

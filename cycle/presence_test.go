@@ -7,21 +7,29 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
-// online returns our agent's phase in the registry, or "" if the agent is not
-// in it.
-func (h *fixture) online() state.Phase {
+// presence returns our agent's row of the registry, or the zero value if it has none.
+func (h *fixture) presence() mesh.Presence {
 	h.t.Helper()
 	all, err := h.peer.Online(h.t.Context())
 	check(h.t, err)
 	for _, p := range all {
 		if p.Handle == handle {
-			return p.Phase
+			return p
 		}
 	}
-	return ""
+	return mesh.Presence{}
+}
+
+// wantPublished fails unless the registry shows this phase.
+func (h *fixture) wantPublished(want state.Phase) {
+	h.t.Helper()
+	if got := h.presence().Phase; got != want {
+		h.t.Errorf("the registry shows %q, want %q", got, want)
+	}
 }
 
 // countCalls counts the calls to the mesh below a path.
@@ -39,18 +47,12 @@ func (h *fixture) countCalls(path string) *atomic.Int32 {
 func TestEachPhaseIsPublished(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	if got := h.online(); got != state.IDLE {
-		t.Fatalf("after the first poll the registry shows %q", got)
-	}
+	h.wantPublished(state.IDLE)
 	check(t, h.agent.Ring("test", ""))
 	h.pollAfter(time.Minute)
-	if got := h.online(); got != state.PREP {
-		t.Errorf("in PREP the registry shows %q", got)
-	}
+	h.wantPublished(state.PREP)
 	h.pollAfter(6 * time.Minute)
-	if got := h.online(); got != state.IDLE {
-		t.Errorf("back in IDLE the registry shows %q", got)
-	}
+	h.wantPublished(state.IDLE)
 	calls := h.countCalls("/")
 	h.pollAfter(30 * time.Minute)
 	if n := calls.Load(); n != 1 {
@@ -61,23 +63,14 @@ func TestEachPhaseIsPublished(t *testing.T) {
 func TestRegistryFailureIsReportedLater(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	down := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
-			w.WriteHeader(http.StatusBadGateway)
-		}
-	})
-	h.onMesh.Store(&down)
+	h.meshAnswers(http.MethodPut, http.StatusBadGateway)
 	check(t, h.agent.Ring("test", ""))
 	h.poll()
 	h.wantPhase(state.PREP)
 	h.onMesh.Store(nil)
-	if got := h.online(); got != state.IDLE {
-		t.Fatalf("the registry shows %q, though it took nothing", got)
-	}
+	h.wantPublished(state.IDLE) // it took nothing
 	h.pollAfter(time.Minute)
-	if got := h.online(); got != state.PREP {
-		t.Errorf("the next cycle left the registry at %q", got)
-	}
+	h.wantPublished(state.PREP)
 }
 
 // A mesh that is down is called once in a cycle, and a mesh without a registry
@@ -113,43 +106,30 @@ func TestPublishingCostsNothing(t *testing.T) {
 	}
 }
 
-// The registry shows that an agent sleeps once its inbox is empty after a turn,
-// and that it is awake when something has come.
-func TestTheRegistryShowsWhoSleeps(t *testing.T) {
+// The registry shows that an agent sleeps once its inbox is empty after a turn, and that it is
+// awake after a message came.
+func TestRegistryShowsSleep(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	asleep := func() bool {
-		all, err := h.peer.Online(t.Context())
-		check(t, err)
-		for _, p := range all {
-			if p.Handle == handle {
-				return p.Asleep
-			}
-		}
-		t.Fatal("the registry does not know us")
-		return false
-	}
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if asleep() {
+	if h.presence().Asleep {
 		t.Error("asleep while its message came")
 	}
 	h.pollAfter(time.Minute)
-	if !asleep() {
+	if !h.presence().Asleep {
 		t.Error("awake with nothing left to do")
 	}
 }
 
-// With nothing left to do the agent is marked asleep, and a message wakes it
-// before its turn. A message or a nudge ends the sleep that the agent has asked
-// for.
+// An agent with an empty inbox is marked asleep, and a message wakes it before its turn. A
+// message or a nudge ends a sleep that the agent asked for.
 func TestSleepMarks(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	asleep := func(want, rests bool) {
 		t.Helper()
-		s, err := h.agent.View().Status()
-		check(t, err)
+		s := h.status()
 		if s.Asleep != want || (s.SleepUntil != nil) != rests {
 			t.Errorf("asleep %v, until %v; want %v, %v", s.Asleep, s.SleepUntil, want, rests)
 		}
@@ -160,8 +140,7 @@ func TestSleepMarks(t *testing.T) {
 	h.poll()
 	asleep(true, true)
 	h.clock.advance(time.Minute)
-	_, err := h.agent.Tell(t.Context(), "me", "wake up")
-	check(t, err)
+	h.queue("wake up")
 	asleep(false, false)
 	h.poll()
 	asleep(true, true)
@@ -170,8 +149,7 @@ func TestSleepMarks(t *testing.T) {
 	asleep(true, false)
 
 	h.playScript("us sleep 10m; echo good night\n")
-	_, err = h.agent.Tell(t.Context(), "me", "again")
-	check(t, err)
+	h.queue("again")
 	h.poll()
 	asleep(true, true)
 	h.clock.advance(11 * time.Minute)

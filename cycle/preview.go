@@ -76,7 +76,7 @@ func (p *previewer) preview(ctx context.Context) (Preview, error) {
 	files := new(dryFiles)
 	obs := p.observer.observe(ctx, files, s, false)
 	defer obs.close()
-	next := state.Step(s, p.journal.redact(obs.events), *p.policy, p.now())
+	next := p.step(s, p.journal.redact(obs.events), p.now())
 	v := Preview{Before: s.Phase, After: next.Phase, Failed: obs.failed}
 	for _, l := range next.Lines {
 		switch l.Kind {

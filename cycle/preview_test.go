@@ -10,10 +10,10 @@ import (
 	"agentstateloop/state"
 )
 
-// A dry run reads, and changes nothing anywhere.
-func TestADryRunChangesNothing(t *testing.T) {
+// A dry run changes nothing.
+func TestDryRunChangesNothing(t *testing.T) {
 	h := newAwakeFixture(t)
-	check(t, os.WriteFile(h.table, []byte(foreign), 0o600))
+	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.receive(letter{id: "<one@example.com>", subject: "@goulard3120 first"})
 	h.receive(letter{id: "<two@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	h.post(meshMessage("q1"))
@@ -31,16 +31,14 @@ func TestADryRunChangesNothing(t *testing.T) {
 	if len(p.Mails) != 1 || !strings.Contains(p.Mails[0].Text, "standing by") {
 		t.Errorf("mails: %+v", p.Mails)
 	}
-	if !strings.Contains(p.CrontabDiff, "+*/1 * * * *") {
-		t.Errorf("crontab:\n%s", p.CrontabDiff)
-	}
+	wantWords(t, p.CrontabDiff, "+*/1 * * * *")
 	if len(p.Transitions) != 1 {
 		t.Errorf("transitions: %q", p.Transitions)
 	}
 }
 
 // A dry run of an agent that has never polled makes no folder either.
-func TestADryRunOfANewAgentLeavesNoTrace(t *testing.T) {
+func TestDryRunOfNewAgentLeavesNoTrace(t *testing.T) {
 	h := newFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	before := h.snapshot()

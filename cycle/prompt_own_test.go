@@ -12,9 +12,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// A prompt of the clock may have a session, arguments and a folder of its own. The conversation
-// goes on with its own session afterwards.
-func TestAPromptWithASessionOfItsOwn(t *testing.T) {
+// A prompt of the clock may have its own session, arguments and folder. The conversation then
+// continues with its session.
+func TestClockPromptWithOwnSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
 case "$*" in *--resume*) ;; *--model*) init p1; answer report; exit;; esac

@@ -41,7 +41,7 @@ func maskBoundary(prompt string) string {
 
 // wantWords checks that a text, which may be a prompt, holds these words. A # stands
 // for the boundary of a fence.
-func wantWords(t *testing.T, text string, want ...string) {
+func wantWords(t testing.TB, text string, want ...string) {
 	t.Helper()
 	text = maskBoundary(text)
 	for _, w := range want {
@@ -60,9 +60,9 @@ func wantNoWords(t *testing.T, text string, want ...string) {
 	}
 }
 
-// A layer of the user's replaces the built-in one. What a sender writes is
-// never a template, and stays fenced.
-func TestAPromptLayerOfTheUser(t *testing.T) {
+// A layer of the user's replaces the built-in one. A sender's text is never a template, and stays
+// fenced.
+func TestUserPromptLayer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
 		"identity.tmpl": "You are {{.Callsign}}, and terse.\n",
@@ -78,7 +78,7 @@ func TestAPromptLayerOfTheUser(t *testing.T) {
 
 // A broken template does no harm: the built-in one is used, and the log and
 // `prompt` say why.
-func TestABrokenPromptLayer(t *testing.T) {
+func TestBrokenPromptLayer(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.prompts(map[string]string{
 		"identity.tmpl": "You are {{.Callsign",
@@ -113,10 +113,9 @@ func TestABrokenPromptLayer(t *testing.T) {
 	}
 }
 
-// The api runner has its prompt in two parts, and the first holds no sender's
-// text. The others get both on standard input; a session that continues gets
-// only what is new.
-func TestThePromptHasTwoParts(t *testing.T) {
+// The api runner gets its prompt in two parts, and the first has no text of a sender. The others
+// get both on standard input. A continued session gets only the changes.
+func TestPromptHasTwoParts(t *testing.T) {
 	h := newAwakeFixture(t)
 	stdin, system := h.recordPrompts()
 	h.agent.Turn.Runner = "api"

@@ -11,21 +11,17 @@ import (
 	"agentstateloop/state/store"
 )
 
-// Files older than keep are removed, a hundred a cycle. What still waits stays,
-// however old it is (docs/design.md, "Costs").
+// Files older than keep are removed, a hundred a cycle, unless a waiting row references them
+// (docs/design.md, "Costs").
 func TestPruneKeepsReferencedFiles(t *testing.T) {
 	now := time.Date(2026, time.May, 1, 12, 0, 0, 0, time.UTC)
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	a := &Agent{Handle: "goulard3120", Store: st, Keep: 90 * 24 * time.Hour, Now: func() time.Time { return now }}
 	put := func(name string, age time.Duration) {
 		t.Helper()
-		if err := st.Keep(name, strings.NewReader("x")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, st.Keep(name, strings.NewReader("x")))
 		top := filepath.Join(strings.Split(name, "/")[:2]...)
-		if err := os.Chtimes(st.Path(top), now.Add(-age), now.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chtimes(st.Path(top), now.Add(-age), now.Add(-age)))
 	}
 	const old, young = 91 * 24 * time.Hour, 89 * 24 * time.Hour
 	put("messages/waits.eml", old)
@@ -37,17 +33,13 @@ func TestPruneKeepsReferencedFiles(t *testing.T) {
 		put("messages/old"+strings.Repeat("x", i)+".eml", old)
 	}
 	s, err := a.journal().commit(t.Context(), state.Arrived{Message: state.Message{Key: "k", Source: state.Mail, Payload: "messages/waits.eml", At: now}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	s.Turn = state.Head{Status: state.HeadRunning, TurnID: "tactive"}
 
 	count := func() (n int) {
 		for _, folder := range []string{"messages", "turns", "quarantine"} {
 			entries, err := os.ReadDir(st.Path(folder))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			n += len(entries)
 		}
 		return n

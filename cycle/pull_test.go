@@ -24,7 +24,7 @@ func newPullFixture(t *testing.T) *fixture {
 }
 
 // An agent that pulls takes a message, and hands back its answer.
-func TestAPulledMessageIsAnswered(t *testing.T) {
+func TestPulledMessageIsAnswered(t *testing.T) {
 	h := newPullFixture(t)
 	if _, err := h.agent.Next(t.Context()); !errors.Is(err, cycle.ErrNothing) {
 		t.Errorf("with nothing there: %v", err)
@@ -47,9 +47,7 @@ func TestAPulledMessageIsAnswered(t *testing.T) {
 		t.Errorf("done twice: %v", err)
 	}
 	h.wantTasks(state.Success)
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "the answer" {
-		t.Errorf("replies: %+v", replies)
-	}
+	h.wantReplies("the answer")
 	second, err := h.agent.Next(t.Context())
 	check(t, err)
 	if second.Text != "two" || second.Epoch <= first.Epoch {
@@ -57,7 +55,7 @@ func TestAPulledMessageIsAnswered(t *testing.T) {
 	}
 }
 
-// If a message waits and none may be taken, the error says why.
+// If no message can be pulled, the error gives the reason.
 func TestEmptyPullReason(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
@@ -68,11 +66,9 @@ func TestEmptyPullReason(t *testing.T) {
 			t.Errorf("%v, want %q", err, why)
 		}
 	}
-	_, err := h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	refused("HALTED")
-	_, err = h.agent.Resume(t.Context(), "")
-	check(t, err)
+	h.resume()
 	h.agent.Policy.Budget = state.Budget{HasCredit: true}
 	refused("the agent is out of money: the credit of $0.00 is used up, and your messages wait until it is topped up: `agentstateloop credit 5`")
 	h.agent.Policy.Budget = state.Budget{}
@@ -81,9 +77,9 @@ func TestEmptyPullReason(t *testing.T) {
 	}
 }
 
-// The agent has turn.timeout to answer, and not less. Then the message is
-// handed out again, with a note, and the late agent can do nothing.
-func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
+// The agent has turn.timeout to answer. Then the message is handed out again, with a note, and a
+// late answer is refused.
+func TestPulledMessageTimesOut(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -111,8 +107,8 @@ func TestAPulledMessageIsReapedAfterItsTimeout(t *testing.T) {
 	h.wantTasks(state.Success)
 }
 
-// After three timeouts the message is given up, and the sender is told.
-func TestAPulledMessageThatIsNeverDone(t *testing.T) {
+// After three timeouts the message is given up, and its sender is told.
+func TestPulledMessageIsGivenUp(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -122,13 +118,11 @@ func TestAPulledMessageThatIsNeverDone(t *testing.T) {
 		h.pollAfter(11 * time.Minute)
 	}
 	h.wantTasks(state.Failed)
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "taken by `inbox next`, but not ended by `inbox done` in time, and this was attempt 3 of 3")
 }
 
-// `stop` ends a pulled turn at once: nothing else can.
-func TestAPulledTurnIsStopped(t *testing.T) {
+// `stop` ends a pulled turn at once.
+func TestPulledTurnIsStopped(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
@@ -141,9 +135,9 @@ func TestAPulledTurnIsStopped(t *testing.T) {
 	}
 }
 
-// A message whose text is lost on the disk lets the next one pass, and is handed out
-// once it was had again.
-func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
+// A message whose file is lost does not block the next one, and is handed out once it is fetched
+// again.
+func TestPulledMessageWithLostText(t *testing.T) {
 	h := newPullFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.poll()
@@ -164,7 +158,7 @@ func TestAPulledMessageWhoseTextIsGone(t *testing.T) {
 	}
 }
 
-// Retry and drop do what they say, and no more.
+// Retry queues a failed message again under a new turn, and a dropped message does not run.
 func TestRetryAndDrop(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
@@ -173,7 +167,7 @@ func TestRetryAndDrop(t *testing.T) {
 	h.poll()
 	h.wantTasks(state.Failed)
 	key := h.lines(state.LineTask)[0].Key
-	h.script(answering)
+	h.script(answeringScript)
 	_, err := h.agent.Retry(t.Context(), key)
 	check(t, err)
 	h.poll()

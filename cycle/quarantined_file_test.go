@@ -15,16 +15,16 @@ func (h *fixture) asStranger() {
 	h.peer = &mesh.Client{URL: h.blueprint.Mesh, Handle: second, Token: fixedSecret(secondToken)}
 }
 
-// What a stranger sends lies in quarantine with its files. Released, it has its turn with
-// them.
-func TestAReleasedMessageHasItsFiles(t *testing.T) {
+// A stranger's message is kept in quarantine with its files, and has them in its turn after its
+// release.
+func TestReleasedMessageKeepsFiles(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript(`cat "$AGENTSTATELOOP_CONTEXT"/attachments/a.txt; grep -c MISSING prompt; true`)
 	h.asStranger()
 	h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 	h.poll()
 	h.wantTasks()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	files := h.agent.FilesOfQuarantined(item).Files
 	if len(files) != 1 || files[0].Name != "a.txt" || files[0].Missing != "" || item.Size < 5 {
 		t.Fatalf("%+v: %+v", item, files)
@@ -44,9 +44,9 @@ func TestAReleasedMessageHasItsFiles(t *testing.T) {
 	h.wantEmpty("quarantine")
 }
 
-// Without a file that was damaged, or for which there was no room, the message is released
-// all the same, and says so.
-func TestAReleasedMessageWithoutItsFile(t *testing.T) {
+// A message is released even if a file was damaged or not kept for lack of room, and its prompt
+// says so.
+func TestReleasedMessageWithoutFile(t *testing.T) {
 	t.Parallel()
 	t.Run("damaged", func(t *testing.T) {
 		h := newAwakeFixture(t)
@@ -54,7 +54,7 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		h.asStranger()
 		h.post(mesh.Message{ID: "q1", Text: "first", Files: []mesh.File{h.upload("a.txt", "hello")}})
 		h.poll()
-		item := h.quarantined()
+		item := h.quarantinedItem()
 		check(t, os.WriteFile(*h.agent.FilesOfQuarantined(item).Files[0].Path, []byte("HELLO"), 0o600))
 		if _, damaged, err := h.agent.CheckFiles(); len(damaged) != 1 || err != nil {
 			t.Errorf("doctor: %v %v", damaged, err)
@@ -88,8 +88,6 @@ func TestAReleasedMessageWithoutItsFile(t *testing.T) {
 		if err != nil || len(names) != 3 {
 			t.Errorf("kept %q, %v", names, err)
 		}
-		if left := h.waiting(); len(left) != 0 {
-			t.Errorf("on the mesh: %+v", left)
-		}
+		h.wantAcknowledged()
 	})
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// newTalkedFixture returns a fixture whose agent has had these conversations, one a day,
+// newRecallFixture returns a fixture whose agent has had these conversations, one a day,
 // all answered by "ok".
-func newTalkedFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
+func newRecallFixture(t *testing.T, said ...string) (h *fixture, stdin *string) {
 	t.Helper()
 	h = newAwakeFixture(t)
 	stdin, _ = h.recordPrompts()
@@ -23,8 +23,7 @@ func newTalkedFixture(t *testing.T, said ...string) (h *fixture, stdin *string) 
 func (h *fixture) say(text string, after time.Duration) {
 	h.t.Helper()
 	h.clock.advance(after)
-	_, err := h.agent.Tell(h.t.Context(), "me", text)
-	check(h.t, err)
+	h.queue(text)
 	if n, err := h.agent.Turns(h.t.Context()); err != nil || n != 1 {
 		h.t.Fatalf("%d turns, %v", n, err)
 	}
@@ -44,7 +43,7 @@ func smallTalk(n int) []string {
 func TestRecallIsRelevant(t *testing.T) {
 	t.Parallel()
 	said := append([]string{"by the way, the key of Zanzibar lies in vault 7" + strings.Repeat(", and on and on", 15)}, smallTalk(20)...)
-	h, stdin := newTalkedFixture(t, said...)
+	h, stdin := newRecallFixture(t, said...)
 	h.agent.Recall = 3 << 10 // an exchange here takes 390 bytes
 	h.say("where is ZANZIBAR's key?", time.Hour)
 	wantWords(t, *stdin, "vault 7", " left out)", "day 19", "day 18", "day 17")
@@ -66,7 +65,7 @@ func TestRecallIsRelevant(t *testing.T) {
 // However little room there is, the prompt holds the newest exchange,
 // truncated.
 func TestRecallWithLittleRoom(t *testing.T) {
-	h, stdin := newTalkedFixture(t, "an old one", strings.Repeat("long ", 2000))
+	h, stdin := newRecallFixture(t, "an old one", strings.Repeat("long ", 2000))
 	h.agent.Recall = 1 << 10
 	h.say("and?", time.Hour)
 	wantWords(t, *stdin, "<history #>", "long long", "ok")
@@ -75,12 +74,11 @@ func TestRecallWithLittleRoom(t *testing.T) {
 	}
 }
 
-// For each message of a backlog the prompt holds what was said before it, once.
+// The prompt of each message of a backlog has the earlier exchanges once.
 func TestPromptCountsBacklog(t *testing.T) {
-	h, stdin := newTalkedFixture(t, "the first of all")
+	h, stdin := newRecallFixture(t, "the first of all")
 	for _, text := range []string{"one", "two", "three", "four"} {
-		_, err := h.agent.Tell(t.Context(), "me", "message "+text)
-		check(t, err)
+		h.queue("message " + text)
 		h.clock.advance(time.Minute)
 	}
 	if n, err := h.agent.Turns(t.Context()); err != nil || n != 4 {

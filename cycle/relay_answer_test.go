@@ -9,8 +9,8 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// What reaches the box has the hint, the word and the exit code of the error, and no secret that
-// the runner knows and the agent does not.
+// An error in a sandbox has its hint, kind and exit code, and no secret that only the runner
+// knows.
 func TestRelayErrors(t *testing.T) {
 	secrets := new(secret.Known)
 	secrets.Learn("the mesh token", "hunter2-and-more")

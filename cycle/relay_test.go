@@ -11,8 +11,8 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// An agent in a box speaks to its runner itself. It can do what its commands can,
-// in its own turn, and nothing else.
+// A sandboxed agent sends its commands to its runner. It can run its own commands in its own turn
+// only.
 func TestRelayCommands(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(ctx context.Context, at turn.Attempt) (turn.Result, error) {
@@ -51,7 +51,5 @@ func TestRelayCommands(t *testing.T) {
 		return turn.Result{Status: turn.Success, Exit: turn.ExitClean, Text: "printed"}, nil
 	}
 	h.sayByMail("hello")
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "verdict: green\n\nall of it" {
-		t.Errorf("%+v", replies)
-	}
+	h.wantReplies("verdict: green\n\nall of it")
 }

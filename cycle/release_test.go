@@ -16,8 +16,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// quarantined returns the one item in quarantine.
-func (h *fixture) quarantined() quarantine.Item {
+// quarantinedItem returns the one item in quarantine.
+func (h *fixture) quarantinedItem() quarantine.Item {
 	h.t.Helper()
 	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
@@ -33,8 +33,7 @@ func (h *fixture) wantCounted(want int) {
 	h.t.Helper()
 	items, err := h.agent.View().Quarantined()
 	check(h.t, err)
-	status, err := h.agent.View().Status()
-	check(h.t, err)
+	status := h.status()
 	if len(items) != want || status.Inbox.Quarantined != want {
 		h.t.Errorf("%d items in quarantine, status says %d, want %d", len(items), status.Inbox.Quarantined, want)
 	}
@@ -48,9 +47,9 @@ func (h *fixture) release(key string) (already bool) {
 	return already
 }
 
-// A released mail runs like any mail of the operator, even if it is a copy, by
-// its Message-ID, of an accepted one, and long behind the cursor.
-func TestAReleasedMailRunsOnce(t *testing.T) {
+// A released mail runs like any mail of the operator, even if it is far behind the cursor or a
+// copy, by its Message-ID, of an accepted mail.
+func TestReleasedMailRunsOnce(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>", body: "first"})
@@ -59,7 +58,7 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 	h.poll()
 	h.receive(letter{id: "<three@example.com>", body: "later"})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	h.wantCounted(1)
 
 	if h.release(item.Key) {
@@ -82,13 +81,9 @@ func TestAReleasedMailRunsOnce(t *testing.T) {
 	}
 }
 
-// A crash between the commit of a release and the removal of the folder leaves
-// an item that no longer counts as quarantined. A second release runs nothing.
-func TestACrashWithinARelease(t *testing.T) {
-	h := newAwakeFixture(t)
-	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
-	h.poll()
-	item := h.quarantined()
+// crashInRelease releases an item, and crashes before its folder is removed.
+func (h *fixture) crashInRelease(key string) {
+	h.t.Helper()
 	crash := errors.New("killed")
 	h.agent.Store.Hook = func(step, path string) error {
 		if step == "remove" && strings.Contains(path, store.QuarantineDir) {
@@ -96,10 +91,20 @@ func TestACrashWithinARelease(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, crash) {
-		t.Fatalf("release: %v", err)
+	if _, err := h.agent.Release(h.t.Context(), key); !errors.Is(err, crash) {
+		h.t.Fatalf("release: %v", err)
 	}
 	h.agent.Store.Hook = nil
+}
+
+// An item that is left by a crash between the commit of a release and the removal of its folder
+// does not count as quarantined. A second release runs nothing.
+func TestReleaseSurvivesCrash(t *testing.T) {
+	h := newAwakeFixture(t)
+	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
+	h.poll()
+	item := h.quarantinedItem()
+	h.crashInRelease(item.Key)
 	h.wantCounted(0)
 	if !h.release(item.Key) {
 		t.Error("it was released twice")
@@ -110,23 +115,12 @@ func TestACrashWithinARelease(t *testing.T) {
 	h.wantEmpty(store.QuarantineDir)
 }
 
-// What a crash left behind is removed with the next rejected item.
-func TestLeftoversOfReleasesAreCleared(t *testing.T) {
+// The folder that a crash left is removed with the next rejected item.
+func TestReleaseLeftoversAreCleared(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	item := h.quarantined()
-	crash := errors.New("killed")
-	h.agent.Store.Hook = func(step, path string) error {
-		if step == "remove" && strings.Contains(path, store.QuarantineDir) {
-			return crash
-		}
-		return nil
-	}
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, crash) {
-		t.Fatalf("release: %v", err)
-	}
-	h.agent.Store.Hook = nil
+	h.crashInRelease(h.quarantinedItem().Key)
 	h.receive(letter{fields: "List-Id: <y.example.com>\r\n"})
 	h.poll()
 	h.wantCounted(1)
@@ -135,12 +129,12 @@ func TestLeftoversOfReleasesAreCleared(t *testing.T) {
 	}
 }
 
-// Answers go to the operator, whatever other address is in From.
-func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
+// The answer goes to the operator even if From has another address too.
+func TestReleasedMailIsAnsweredToOperatorOnly(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{from: "evil@example.net>, <" + operator})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	if item.From != "evil@example.net" {
 		t.Fatalf("item: %+v", item)
 	}
@@ -154,15 +148,15 @@ func TestAReleasedMailIsAnsweredToTheOperatorOnly(t *testing.T) {
 	}
 }
 
-// A STOP that was rejected stops nothing until it is released.
-func TestAReleasedControl(t *testing.T) {
+// A rejected control is obeyed once it is released.
+func TestReleasedControlIsObeyed(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{body: "HALT", fields: "Precedence: bulk\r\n"})
 	h.poll()
 	if h.state().Halted() {
 		t.Fatal("it is halted")
 	}
-	h.release(h.quarantined().Key)
+	h.release(h.quarantinedItem().Key)
 	if !h.state().Halted() {
 		t.Error("it is not halted")
 	}
@@ -172,13 +166,13 @@ func TestAReleasedControl(t *testing.T) {
 	h.wantSent("answer")
 }
 
-// Of a mail that is too big only the header is kept.
-func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
+// Only the header of a mail that is too large is kept.
+func TestTooLargeMailIsNotReleased(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.MaxSize = 1000
 	h.receive(letter{body: strings.Repeat("x", 2000)})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	if item.Gate != trust.GateSize {
 		t.Fatalf("item: %+v", item)
 	}
@@ -190,12 +184,12 @@ func TestAMailThatIsTooBigIsNotReleased(t *testing.T) {
 
 // A released message of the mesh is answered via the mesh, and does not count
 // as the operator's. It is not taken twice, although the mesh still has it.
-func TestAReleasedMeshMessage(t *testing.T) {
+func TestReleasedMeshMessage(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?", Kind: mesh.KindAsk})
 	h.poll()
-	h.release(h.quarantined().Key)
+	h.release(h.quarantinedItem().Key)
 	if r := h.poll(); r.Turns != 1 || r.After != state.PREP {
 		t.Errorf("report: %+v", r)
 	}
@@ -204,13 +198,13 @@ func TestAReleasedMeshMessage(t *testing.T) {
 	}
 }
 
-// An expelled item leaves nothing that keeps out the real message.
-func TestDroppedFromQuarantine(t *testing.T) {
+// After an item was expelled, the real message can come in.
+func TestExpelledItemLeavesNoTrace(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	h.post(mesh.Message{ID: "m1", From: peer, Text: "which commit?"})
 	h.poll()
-	item := h.quarantined()
+	item := h.quarantinedItem()
 	check(t, h.agent.Expel(t.Context(), item.Key, "not known"))
 	h.wantCounted(0)
 	h.wantEmpty(store.QuarantineDir)
@@ -222,9 +216,9 @@ func TestDroppedFromQuarantine(t *testing.T) {
 	}
 }
 
-// A flood of forged mail is kept up to its limit and counted beyond it. What
-// other gates reject, and what others send, is still kept.
-func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
+// A flood of forged mail is kept up to its limit and then only counted. Items of other gates and
+// other senders are still kept.
+func TestQuarantineLimitsSender(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mail.Filter.Require = "dmarc"
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
@@ -250,9 +244,9 @@ func TestAFloodDoesNotPushOutTheOthers(t *testing.T) {
 	h.wantSent("")
 }
 
-// When the folder is full, the oldest item of the sender with the largest share
-// is evicted, but none that the operator is asked about.
-func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
+// In a full folder the oldest item of the sender with the largest share is evicted, but no item
+// that the operator is to be asked about.
+func TestFullQuarantineEvictsLargestSender(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("keeps five hundred items")
@@ -261,8 +255,7 @@ func TestAFullQuarantineMakesRoomFairly(t *testing.T) {
 	h.agent.Mail.Filter.Require = "dmarc"
 	h.agent.Mail.Filter.AuthservID = "mx.example.org"
 	h.agent.Mail.Filter.Fallback, h.agent.Policy.Challenge = true, true
-	_, err := h.agent.Halt(t.Context(), "so that nobody is asked yet")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<evidence@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	var asked []string
 	for i := range 11 {
@@ -299,7 +292,7 @@ func TestPrunedQuarantineIsCounted(t *testing.T) {
 	h.agent.Keep = 90 * 24 * time.Hour
 	h.receive(letter{fields: "List-Id: <x.example.com>\r\n"})
 	h.poll()
-	dir := h.agent.Store.Path(store.PayloadName(store.QuarantineDir, h.quarantined().Key, ""))
+	dir := h.agent.Store.Path(store.PayloadName(store.QuarantineDir, h.quarantinedItem().Key, ""))
 	old := h.clock.Now().Add(-h.agent.Keep)
 	check(t, os.Chtimes(dir, old, old))
 	h.pollAfter(25 * time.Hour)

@@ -7,12 +7,11 @@ import (
 	"agentstateloop/state"
 )
 
-// A search finds what was said in any month, best first, but nothing from
-// before a reset.
+// A search covers all months, best matches first, but nothing from before a reset.
 func TestSearchHistory(t *testing.T) {
 	t.Parallel()
 	said := append([]string{"the red door", "a red door, and another red door"}, smallTalk(60)...)
-	h, _ := newTalkedFixture(t, said...)
+	h, _ := newRecallFixture(t, said...)
 	search := func(query string, n int) string {
 		t.Helper()
 		found, err := h.agent.SearchHistory(query, n)

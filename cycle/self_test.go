@@ -17,10 +17,10 @@ import (
 	"agentstateloop/turn/relay"
 )
 
-// What an agent plans has the rights of the conversation that it belongs to: those of
-// self in its operator's, and a peer's never more than the peer's. It is shown nothing of
-// the other conversation, and a peer gets nothing by itself.
-func TestRightsOfWhatAnAgentPlans(t *testing.T) {
+// A planned turn has the rights of its conversation: those of self in the operator's, and a
+// peer's never more than the peer's. It does not see the other conversation, and only the
+// operator gets its answer.
+func TestRightsOfPlannedTurns(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Rights = cycle.Rights{Operator: []string{"--may", "all"}, Peer: []string{"--may", "talk"}, Self: []string{"--may", "look"}}
@@ -49,8 +49,8 @@ func TestRightsOfWhatAnAgentPlans(t *testing.T) {
 	}
 }
 
-// What a turn of the agent's own has to say is mailed, in the operator's newest
-// conversation. Nothing to say is a success without a mail.
+// The answer of a turn that the agent planned is mailed in the operator's newest conversation. An
+// answer without news succeeds without a mail.
 func TestWakeupReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		plays, mail string
@@ -72,8 +72,7 @@ func TestWakeupReply(t *testing.T) {
 			h.receive(letter{id: "<one@example.com>", subject: "@" + handle + " the build"})
 			h.poll()
 			h.playScript(c.plays + "\n")
-			_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
-			check(t, err)
+			h.remind("10m", "look at the build")
 			h.clock.advance(11 * time.Minute)
 			before := len(h.sentOf("reply"))
 			h.poll()
@@ -95,32 +94,24 @@ func TestWakeupReply(t *testing.T) {
 	}
 }
 
-// A retried turn of the agent's own counts as one of the streak, and is told that it
-// was started again.
-func TestARetryOfAWakeup(t *testing.T) {
+// A retried wakeup counts as one of the streak, and its prompt says that it was started again.
+func TestRetryOfWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
-	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
-	check(t, err)
+	h.remind("10m", "look at the build")
 	h.clock.advance(11 * time.Minute)
-	s, err := h.agent.Store.Commit(t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		return state.Step(s, []state.Event{state.Claimed{}}, h.agent.Policy, h.clock.Now()), nil
-	})
-	check(t, err)
-	if s.Turn.Status != state.HeadDispatched {
+	if s := h.step(state.Claimed{}); s.Turn.Status != state.HeadDispatched {
 		t.Fatalf("%+v", s.Turn)
 	}
 	h.poll() // the watchdog finds no runner
 	if got := h.state().Streak; got.Turns != 1 {
 		t.Errorf("%+v", got)
 	}
-	if !strings.Contains(h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).") {
-		t.Errorf("the prompt:\n%s", h.prompt())
-	}
+	wantWords(t, h.prompt(), "You were restarted for this wakeup (a reminder that your operator set for you).")
 }
 
-// After a reset a reminder is not told what was said before it.
-func TestAReminderOutlivesAReset(t *testing.T) {
+// A reminder survives a reset, and its turn does not see the earlier conversation.
+func TestReminderSurvivesReset(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.playScript("grep -q 'You woke yourself' prompt || { us remind 20m 'look again'; us sleep 10m 'look'; }\necho 'the secret plan'\n")
@@ -139,11 +130,10 @@ func TestAReminderOutlivesAReset(t *testing.T) {
 }
 
 // No more wakeups wait than may, and those of a peer's turns take half of the room.
-func TestRoomForWakeups(t *testing.T) {
+func TestWakeupLimits(t *testing.T) {
 	h := newAwakeFixture(t)
 	for n := range state.MaxSelfRows {
-		_, err := h.agent.RemindByHand(t.Context(), "op", "10m", fmt.Sprint(n))
-		check(t, err)
+		h.remind("10m", fmt.Sprint(n))
 	}
 	if _, err := h.agent.RemindByHand(t.Context(), "op", "10m", "one more"); err == nil || !strings.Contains(err.Error(), "50 wakeups") {
 		t.Errorf("above the limit: %v", err)
@@ -158,8 +148,8 @@ func TestRoomForWakeups(t *testing.T) {
 	}
 }
 
-// What an agent in a box asks of its runner: the same as by its commands.
-func TestARelayPlansTurns(t *testing.T) {
+// A sandboxed agent can plan turns through its runner with the same limits as its commands.
+func TestRelayPlansTurns(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.RunTurn = func(_ context.Context, at turn.Attempt) (turn.Result, error) {
 		in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
@@ -195,12 +185,11 @@ func TestARelayPlansTurns(t *testing.T) {
 	}
 }
 
-// An agent that pulls gets what it has planned as well, when its time has come.
-func TestPullingAWakeup(t *testing.T) {
+// An agent that pulls its messages gets its planned turns when they are due.
+func TestPullWakeup(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Turn, h.agent.Policy.Turns = nil, false
-	_, err := h.agent.RemindByHand(t.Context(), "op", "10m", "look at the build")
-	check(t, err)
+	h.remind("10m", "look at the build")
 	if _, err := h.agent.Next(t.Context()); err == nil {
 		t.Error("it was handed out before its time")
 	}
@@ -216,9 +205,8 @@ func TestPullingAWakeup(t *testing.T) {
 	}
 }
 
-// The rest that follows an answer ends no sleep with a reason. Another turn has planned
-// that, and nobody has said that it is over.
-func TestARestKeepsASleep(t *testing.T) {
+// The rest after an answer does not end a sleep with a reason, which another turn has planned.
+func TestRestKeepsSleep(t *testing.T) {
 	for _, wakes := range []bool{false, true} {
 		h := newAwakeFixture(t)
 		turns := 0
@@ -244,7 +232,7 @@ func TestARestKeepsASleep(t *testing.T) {
 }
 
 // A sleep that a nudge ends before its time is not told to have taken its time.
-func TestASleepThatIsCutShort(t *testing.T) {
+func TestSleepEndsEarly(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.playScript("grep -q 'You woke yourself' prompt || us sleep 2h 'see the build'\necho done\n")
 	h.sayByMail("hello")
@@ -255,33 +243,27 @@ func TestASleepThatIsCutShort(t *testing.T) {
 	}
 }
 
-// The operator who asks by mail hears what is planned, and what keeps it waiting. It is
-// not counted among the messages.
-func TestTheStatusMailShowsWakeups(t *testing.T) {
+// The answer to STATUS lists planned turns and the reason why they wait. They do not count as
+// messages.
+func TestStatusMailShowsWakeups(t *testing.T) {
 	h := newAwakeFixture(t)
 	for _, when := range []string{"40d", "10m"} {
-		_, err := h.agent.RemindByHand(t.Context(), "op", when, "look after "+when)
-		check(t, err)
+		h.remind(when, "look after "+when)
 	}
-	_, err := h.agent.Halt(t.Context(), "test")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<status@example.com>", body: "STATUS"})
 	h.pollAfter(12 * time.Minute)
 	answers := h.sentOf("answer")
 	if len(answers) != 1 {
 		t.Fatalf("answers: %+v", answers)
 	}
-	for _, want := range []string{
+	wantWords(t, answers[0].text,
 		"inbox: 0 waiting\n",
 		"reminder: 2026-01-05T09:10:00Z, look after 10m (waits: the agent is halted)\nreminder: 2026-02-14T09:00:00Z, look after 40d\n",
-	} {
-		if !strings.Contains(answers[0].text, want) {
-			t.Errorf("the mail has no %q:\n%s", want, answers[0].text)
-		}
-	}
+	)
 }
 
-// An agent somewhere else than in UTC is told the time as remind reads it.
+// The prompt of an agent in another zone than UTC has the local time, as remind reads it.
 func TestPromptHasLocalTime(t *testing.T) {
 	h := newAwakeFixture(t)
 	berlin, err := time.LoadLocation("Europe/Berlin")

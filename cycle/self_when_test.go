@@ -7,12 +7,10 @@ import (
 	_ "time/tzdata"
 )
 
-// TestParseWhen reads what a reminder may name, in a zone whose clocks change.
+// TestParseWhen parses times of reminders in a zone with daylight saving time.
 func TestParseWhen(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	now := time.Date(2026, 3, 28, 9, 30, 0, 0, berlin) // the night before the clocks change
 	for when, want := range map[string]string{
 		"10m":                       "2026-03-28T08:40:00Z",

@@ -73,7 +73,7 @@ func TestCopiesOfSentMail(t *testing.T) {
 	h.wantFiled()
 	h.pollAfter(time.Minute)
 	h.wantFiled()
-	h.playScript(leavesLarge)
+	h.playScript(largeFileScript)
 	h.receive(letter{id: "<two@example.com>", body: "send me the table"})
 	h.pollAfter(time.Minute)
 	h.wantWhole()
@@ -94,9 +94,9 @@ func TestCopiesOfSentMail(t *testing.T) {
 	}
 }
 
-// TestNoSecondCopy checks that a copy which is there is not made again: a process died right
+// TestSentCopyIsMadeOnce checks that a copy which is there is not made again: a process died right
 // after APPEND, or the provider makes its own.
-func TestNoSecondCopy(t *testing.T) {
+func TestSentCopyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	h := newFilingFixture(t)
 	h.agent.Replies.Sent = "" // the process ends before it files
@@ -119,9 +119,9 @@ func TestNoSecondCopy(t *testing.T) {
 	}
 }
 
-// TestACopyThatCannotBeMade checks that a missing folder holds nothing up, that the copies are
-// made when it is there, and that they are given up after a day.
-func TestACopyThatCannotBeMade(t *testing.T) {
+// TestSentCopyIsGivenUp checks that a missing folder delays nothing, that the copies are made
+// once it exists, and that they are given up after a day.
+func TestSentCopyIsGivenUp(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.agent.Replies.Sent, h.agent.Policy.Copies = "Sent", true
@@ -150,8 +150,8 @@ func TestACopyThatCannotBeMade(t *testing.T) {
 	}
 }
 
-// TestAChallengeHasNoCopy checks that the token of a challenge is in no folder.
-func TestAChallengeHasNoCopy(t *testing.T) {
+// TestChallengeHasNoSentCopy checks that the token of a challenge is in no folder.
+func TestChallengeHasNoSentCopy(t *testing.T) {
 	t.Parallel()
 	h := newAskingFixture(t)
 	h.agent.Replies.Sent, h.agent.Policy.Copies = "Sent", true

@@ -74,7 +74,7 @@ func (h *fixture) wantSessions(want string) {
 
 // A session lasts through ACTIVE and across polls, and ends with the
 // conversation or with a reset.
-func TestASessionLastsThroughActive(t *testing.T) {
+func TestSessionLastsThroughActive(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; answer hello\n")
 	say := func(id string) {
@@ -87,23 +87,19 @@ func TestASessionLastsThroughActive(t *testing.T) {
 	h.wantPhase(state.ACTIVE)
 	say("three")
 	h.wantSessions("- s1 s1")
-	if strings.Contains(h.prompt(), "<history ") {
-		t.Errorf("a session that goes on is told its history again:\n%s", h.prompt())
-	}
+	wantNoWords(t, h.prompt(), "<history ")
 	h.pollAfter(11 * time.Minute)
 	h.wantPhase(state.IDLE)
 	say("four")
 	h.wantSessions("- s1 s1 -")
-	if !strings.Contains(h.prompt(), "three") {
-		t.Errorf("a fresh session is not told what was said:\n%s", h.prompt())
-	}
+	wantWords(t, h.prompt(), "three")
 	check(t, h.agent.Reset(t.Context(), "note", handle))
 	say("five")
 	h.wantSessions("- s1 s1 - -")
 }
 
 // A session that ran when the memory was reset is not continued.
-func TestAResetDuringATurnEndsItsSession(t *testing.T) {
+func TestResetDuringTurnEndsSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; [ -e again ] || { : >again; echo up >up; read -r line <go; }; answer hello\n")
 	up, _ := h.pipe("up")
@@ -119,9 +115,9 @@ func TestAResetDuringATurnEndsItsSession(t *testing.T) {
 	h.wantSessions("- -")
 }
 
-// A session that claude cannot go on with is dropped, whatever its words, once the turn has
-// succeeded with a fresh one, which is tried at once. That attempt does not count.
-func TestASessionThatCannotGoOn(t *testing.T) {
+// A session that claude cannot continue, with any error, is dropped once a fresh session has
+// succeeded. The fresh session is tried at once, and the failed attempt does not count.
+func TestBrokenSessionIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, fails := range map[string]string{
 		"gone":     `echo "No conversation found with session ID: s1" >&2; exit 1`,
@@ -153,9 +149,9 @@ init s$(wc -l <argv); answer hello
 	}
 }
 
-// An inference that fails without its session, too, keeps that, and the operator is told why
-// (docs/design.md, "Turns").
-func TestAFailedInferenceKeepsTheSession(t *testing.T) {
+// An inference that also fails with a fresh session keeps the old session, and the operator gets
+// the reason (docs/design.md, "Turns").
+func TestFailedInferenceKeepsSession(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, `
 init s1
@@ -179,15 +175,13 @@ answer hello
 // An agent that is not logged in is a credential that fails. No message fails
 // with it, the next one is not tried meanwhile, and all are served when the
 // login works.
-func TestARefusedLoginFailsNoMessage(t *testing.T) {
+func TestRefusedLoginFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	h := newClaudeFixture(t, "init s1; [ -e login ] || refused; answer hello\n")
 	h.receive(letter{id: "<one@example.com>", body: "one"})
 	h.receive(letter{id: "<two@example.com>", body: "two"})
 	h.poll()
-	if runs := h.runs(); len(runs) != 1 {
-		t.Errorf("%d runs with a refused login in one cycle", len(runs))
-	}
+	h.wantRuns(1)
 	s := h.state()
 	if c := s.Credentials["agent:claude"]; c.Failures != 1 {
 		t.Errorf("credentials: %+v", s.Credentials)

@@ -14,8 +14,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// TestStatusHolds checks that each reason for which a row of the outbox waits is told in
-// words, and each only once.
+// TestStatusHolds checks that the status gives each reason for which rows of the outbox wait,
+// once.
 func TestStatusHolds(t *testing.T) {
 	h := newFixture(t)
 	now := h.clock.Now()
@@ -71,8 +71,7 @@ func TestStatusHolds(t *testing.T) {
 	}
 }
 
-// TestStatusAnswer checks what the status says of the last answer from its turn's end to
-// its return.
+// TestStatusAnswer checks the status of the last answer, from the end of its turn to its bounce.
 func TestStatusAnswer(t *testing.T) {
 	h := newFixture(t)
 	now := h.clock.Now()
@@ -101,8 +100,8 @@ func TestStatusAnswer(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutWords checks that a turn which another agent caused sees nothing of
-// what was said: neither subjects nor questions nor what wakeups are for.
+// TestStatusWithoutWords checks that a turn of another agent sees no texts in the status: no
+// subjects, questions or titles of wakeups.
 func TestStatusWithoutWords(t *testing.T) {
 	h := newFixture(t)
 	const secret = "of the red door"
@@ -124,8 +123,8 @@ func TestStatusWithoutWords(t *testing.T) {
 	}
 }
 
-// TestStatusReader checks that the state is read again only if its file has changed, and
-// that time passes all the same.
+// TestStatusReader checks that the state is read again only if its file has changed, and that
+// times are current nevertheless.
 func TestStatusReader(t *testing.T) {
 	h := newFixture(t)
 	h.poll()
@@ -155,8 +154,7 @@ func TestStatusReader(t *testing.T) {
 	if s, err := reader.Status(); err != nil || s.NextDue != nil {
 		t.Errorf("of another file: %v, %v", s.NextDue, err)
 	}
-	_, err = h.agent.Halt(t.Context(), "")
-	check(t, err)
+	h.halt()
 	if s, err := reader.Status(); err != nil || !s.Halted {
 		t.Errorf("a change was not seen: %v", err)
 	}

@@ -12,16 +12,14 @@ import (
 
 func TestStatus(t *testing.T) {
 	h := newAwakeFixture(t)
-	_, err := h.agent.Halt(t.Context(), "test")
-	check(t, err)
+	h.halt()
 	h.receive(letter{id: "<one@example.com>"})
 	h.receive(letter{id: "<two@example.com>", fields: "List-Id: <x.example.com>\r\n"})
 	h.mail.SetPassword("changed")
 	h.poll()
 	h.mail.SetPassword(h.mail.Password)
 	h.poll()
-	s, err := h.agent.View().Status()
-	check(t, err)
+	s := h.status()
 	if s.Agent != handle || s.Phase != state.PREP || !s.Halted || s.NextDue == nil || s.Deadline == nil {
 		t.Errorf("status: %+v", s)
 	}
@@ -71,24 +69,21 @@ answer done
 	}
 }
 
-// The status does not show what a killed runner has left.
+// The status does not show the agent of a killed runner.
 func TestStatusShowsNoDeadAgent(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
-	up, _ := h.lingerer()
+	up, _ := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	up()
+	h.killRunner(func() {
+		up()
+		until(t, "the view", func() bool { _, err := turn.ReadLive(h.attempt()); return err == nil })
+	})
 	dir := h.attempt()
-	until(t, "the view", func() bool { _, err := turn.ReadLive(dir); return err == nil })
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
 	if _, err := turn.End(t.Context(), dir, time.Second); err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.agent.View().Status()
-	check(t, err)
+	s := h.status()
 	if s.Turn.Status != state.HeadRunning || s.Turn.State != nil || s.Turn.KillAt != nil {
 		t.Errorf("turn: %+v", s.Turn)
 	}

@@ -11,8 +11,7 @@ import (
 	"agentstateloop/state"
 )
 
-// `tell` is an operator's message from the terminal: it is answered there, and
-// nothing is mailed but what the phase requires.
+// `tell` is an operator's message from the terminal: it is answered there and not by mail.
 func TestTellIsAnsweredAtTheTerminal(t *testing.T) {
 	h := newAwakeFixture(t)
 	key, err := h.agent.Tell(t.Context(), "me", "what are you working on?")
@@ -52,7 +51,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Nobody waits at the terminal for a message that has no money for its turn, also if it is
+// Await returns an error for a message that has no money for its turn, even if it is being
 // collected.
 func TestAwaitEndsWithTheMoney(t *testing.T) {
 	for _, silence := range []time.Duration{0, 20 * time.Second} {
@@ -71,7 +70,7 @@ func TestAwaitEndsWithTheMoney(t *testing.T) {
 
 // A waiting process finds the deliverable from the moment the turn is over,
 // even while its history line is being written.
-func TestAwaitFindsADeliverableThatIsNotInTheHistoryYet(t *testing.T) {
+func TestAwaitReadsStateBeforeHistory(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	key, err := h.agent.Tell(t.Context(), "me", "hello")

@@ -29,9 +29,9 @@ func newThreads(t *testing.T) *threads {
 	return th
 }
 
-// says has a mail in a thread answered: the first begins the thread, and a further one
+// ask has a mail in a thread answered: the first begins the thread, and a further one
 // answers our newest mail there.
-func (th *threads) says(thread, text string) attemptInput {
+func (th *threads) ask(thread, text string) attemptInput {
 	th.t.Helper()
 	l := letter{id: "<" + thread + "@example.com>", subject: "@" + handle + " " + thread, body: text}
 	if newest, known := th.newest[thread]; known {
@@ -39,11 +39,11 @@ func (th *threads) says(thread, text string) attemptInput {
 		th.count++
 		l.id = fmt.Sprintf("<%s%d@example.com>", thread, th.count)
 	}
-	return th.receives(thread, l)
+	return th.answerMail(thread, l)
 }
 
-// receives has a mail answered, and returns what the agent was told.
-func (th *threads) receives(thread string, l letter) attemptInput {
+// answerMail has a mail answered, and returns what the agent was told.
+func (th *threads) answerMail(thread string, l letter) attemptInput {
 	th.t.Helper()
 	th.last = attemptInput{}
 	before := len(th.sentOf("reply"))
@@ -60,17 +60,17 @@ func (th *threads) receives(thread string, l letter) attemptInput {
 	return th.last
 }
 
-// wants fails unless an attempt was told this word of the three, and none of the others.
+// wantOnlyWord fails unless an attempt was told this word of the three, and none of the others.
 // A search finds all that the operator has said.
-func (th *threads) wants(got attemptInput, word string) {
+func (th *threads) wantOnlyWord(got attemptInput, word string) {
 	th.t.Helper()
 	got.searched = ""
-	th.only(got, word)
+	th.wantOnly(got, word)
 }
 
-// TestThreadsAreApart plays what can come between two mails of a thread. Each thread keeps
-// its own session and history, and all share the memory.
-func TestThreadsAreApart(t *testing.T) {
+// TestThreadsAreIsolated plays the events that can come between two mails of a thread. Each
+// thread keeps its own session and history, and all share the memory.
+func TestThreadsAreIsolated(t *testing.T) {
 	t.Parallel()
 	const bread, car = operatorsWord, peersWord
 	for name, between := range some(map[string]func(*threads){
@@ -78,7 +78,7 @@ func TestThreadsAreApart(t *testing.T) {
 		"IDLE and back":        func(th *threads) { th.pollAfter(11 * time.Minute); th.wantPhase(state.IDLE) },
 		"the session is full":  func(th *threads) { th.agent.Window = 1 },
 		"no sessions":          func(th *threads) { th.agent.Turn.Runner = turn.Gemini },
-		"a note in the memory": func(th *threads) { th.remember("we met in Oslo"); th.says("third", "remember it"); th.play = nil },
+		"a note in the memory": func(th *threads) { th.remember("we met in Oslo"); th.ask("third", "remember it"); th.play = nil },
 		"compact by hand": func(th *threads) {
 			_, err := th.agent.Compact(th.t.Context(), 0)
 			check(th.t, err)
@@ -90,17 +90,17 @@ func TestThreadsAreApart(t *testing.T) {
 	}, 1) {
 		t.Run(name, func(t *testing.T) {
 			th := newThreads(t)
-			th.says("bread", "the code is "+bread)
-			th.says("car", "mine is "+car)
+			th.ask("bread", "the code is "+bread)
+			th.ask("car", "mine is "+car)
 			between(th)
-			got := th.says("bread", "what do you know?")
-			th.wants(got, bread)
-			th.wants(th.says("car", "what do you know?"), car)
-			th.wants(th.says("bread", "and now?"), bread)
+			got := th.ask("bread", "what do you know?")
+			th.wantOnlyWord(got, bread)
+			th.wantOnlyWord(th.ask("car", "what do you know?"), car)
+			th.wantOnlyWord(th.ask("bread", "and now?"), bread)
 			if name == "a note in the memory" && !strings.Contains(got.prompt, "we met in Oslo") {
 				t.Errorf("the memory is not shared:\n%s", got.prompt)
 			}
-			if fresh := th.says("fourth", "and you?"); strings.Contains(fresh.prompt, bread) || strings.Contains(fresh.prompt, car) || fresh.session != "" {
+			if fresh := th.ask("fourth", "and you?"); strings.Contains(fresh.prompt, bread) || strings.Contains(fresh.prompt, car) || fresh.session != "" {
 				t.Errorf("a new thread was told %s, session %q", fresh.prompt, fresh.session)
 			}
 		})
@@ -146,13 +146,13 @@ func TestReplyThread(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			th := newThreads(t)
-			th.says("first", "the code is "+word)
+			th.ask("first", "the code is "+word)
 			l := c.in(sentMail{}, th.newest["first"])
 			l.id = "<later@example.com>"
 			if l.subject == "" {
 				l.subject = "@" + handle + " later"
 			}
-			got := th.receives("later", l)
+			got := th.answerMail("later", l)
 			if told := strings.Contains(got.prompt, word) || got.session != ""; told != c.same {
 				t.Errorf("it is told the thread: %v, want %v", told, c.same)
 			}
@@ -160,33 +160,32 @@ func TestReplyThread(t *testing.T) {
 	}
 }
 
-// TestMailsWithoutAnID checks that two mails that have no Message-ID are two threads.
-func TestMailsWithoutAnID(t *testing.T) {
+// TestMailsWithoutIDAreSeparateThreads checks that two mails that have no Message-ID are two threads.
+func TestMailsWithoutIDAreSeparateThreads(t *testing.T) {
 	t.Parallel()
 	th := newThreads(t)
-	th.receives("first", letter{body: "the code is " + operatorsWord})
-	if got := th.receives("second", letter{body: "what do you know?"}); strings.Contains(got.prompt, operatorsWord) || got.session != "" {
+	th.answerMail("first", letter{body: "the code is " + operatorsWord})
+	if got := th.answerMail("second", letter{body: "what do you know?"}); strings.Contains(got.prompt, operatorsWord) || got.session != "" {
 		t.Errorf("the second is told:\n%s", got.prompt)
 	}
 }
 
-// TestTellAndMeshAreInNoThread checks that what is said outside of mail is in no thread,
-// and that a program which collects mails does not mix threads.
+// TestTellAndMeshAreInNoThread checks that messages outside of mail belong to no thread, and that
+// collected mails of different threads are not mixed.
 func TestTellAndMeshAreInNoThread(t *testing.T) {
 	t.Parallel()
 	th := newThreads(t)
-	th.says("bread", "the code is "+operatorsWord)
+	th.ask("bread", "the code is "+operatorsWord)
 	tell := func(text string) attemptInput {
 		th.last = attemptInput{}
-		_, err := th.agent.Tell(t.Context(), "op", text)
-		check(t, err)
+		th.queue(text)
 		th.pollAfter(time.Minute)
 		return th.last
 	}
-	th.wants(tell("mine is "+peersWord), peersWord)
-	th.wants(tell("what do you know?"), peersWord)
-	th.only(th.conversations.says(second, "what do you know?"))
-	th.wants(th.says("bread", "what do you know?"), operatorsWord)
+	th.wantOnlyWord(tell("mine is "+peersWord), peersWord)
+	th.wantOnlyWord(tell("what do you know?"), peersWord)
+	th.wantOnly(th.conversations.ask(second, "what do you know?"))
+	th.wantOnlyWord(th.ask("bread", "what do you know?"), operatorsWord)
 
 	th.agent.Policy.Collect = 30 * time.Second
 	th.receive(letter{id: "<a@example.com>", subject: "@" + handle + " a", body: "one"})
@@ -200,10 +199,10 @@ func TestTellAndMeshAreInNoThread(t *testing.T) {
 	}
 }
 
-// TestAReminderIsAnsweredWhereItWasSet checks that the answer of what the agent planned goes
-// into the thread in which it was planned, whatever was said since, and begins one if it was
-// planned elsewhere.
-func TestAReminderIsAnsweredWhereItWasSet(t *testing.T) {
+// TestReminderIsAnsweredInItsThread checks that the answer of a planned turn goes into the thread
+// in which it was planned, even after other mail, and begins a thread if it was planned
+// elsewhere.
+func TestReminderIsAnsweredInItsThread(t *testing.T) {
 	t.Parallel()
 	for _, byThread := range []bool{false, true} {
 		th := newThreads(t)
@@ -232,39 +231,37 @@ func TestAReminderIsAnsweredWhereItWasSet(t *testing.T) {
 			return replies[before]
 		}
 		plan("reminder")
-		th.says("bread", "the code is "+operatorsWord)
+		th.ask("bread", "the code is "+operatorsWord)
 		th.play = nil
-		th.says("car", "mine is "+peersWord)
+		th.ask("car", "mine is "+peersWord)
 		got := wakes(20 * time.Minute)
 		if got.head.InReplyTo != "<bread@example.com>" || got.head.Subject != "Re: @"+handle+" bread" {
 			t.Errorf("by thread %v: the answer is to %s, subject %q", byThread, got.head.InReplyTo, got.head.Subject)
 		}
 		if byThread {
-			th.wants(th.last, operatorsWord)
+			th.wantOnlyWord(th.last, operatorsWord)
 		}
 		// What it plans then stays there, too.
 		th.newest["bread"] = got
 		plan("sleep")
-		th.says("bread", "and now?")
+		th.ask("bread", "and now?")
 		if got := wakes(10 * time.Minute); got.head.InReplyTo != "<bread2@example.com>" {
 			t.Errorf("by thread %v: after a sleep:\n%s", byThread, got.raw)
 		}
 		// At the terminal, and in a turn of `tell`, it begins a thread.
-		_, err := th.agent.RemindByHand(t.Context(), "op", "20m", "water the plants")
-		check(t, err)
+		th.remind("20m", "water the plants")
 		if got := wakes(21 * time.Minute); got.head.InReplyTo != "" || got.head.Subject != "@"+handle+": water the plants" {
 			t.Errorf("by thread %v: by hand: %+v", byThread, got.head)
 		}
 		plan("reminder")
-		_, err = th.agent.Tell(t.Context(), "op", "remind me")
-		check(t, err)
+		th.queue("remind me")
 		th.pollAfter(time.Minute)
 		if got := wakes(21 * time.Minute); got.head.InReplyTo != "" || got.head.Subject != "@"+handle+": look at the oven" {
 			t.Errorf("by thread %v: after tell: %+v", byThread, got.head)
 		}
 		// A message of another agent has no thread of the operator's.
 		plan("reminder")
-		_, err = th.proved().Send(t.Context(), mesh.Message{To: handle, Text: "remind me"})
+		_, err := th.provenPeer().Send(t.Context(), mesh.Message{To: handle, Text: "remind me"})
 		check(t, err)
 		th.pollAfter(time.Minute)
 		th.play = nil
@@ -276,9 +273,9 @@ func TestAReminderIsAnsweredWhereItWasSet(t *testing.T) {
 	}
 }
 
-// TestAPromptHasItsOwnConversation checks that the firings of a prompt share a conversation,
+// TestClockPromptHasOwnConversation checks that the firings of a prompt share a conversation,
 // which the operator's answers continue.
-func TestAPromptHasItsOwnConversation(t *testing.T) {
+func TestClockPromptHasOwnConversation(t *testing.T) {
 	t.Parallel()
 	h := newClockFixture(t, func(h *fixture, c *cycle.ClockPrompt) {
 		h.agent.Policy.ByThread = true

@@ -126,7 +126,7 @@ func (e *turnEnder) conclude(ctx context.Context, m turnMessage, r turn.Result) 
 		clearContext(e.store, m.dir())
 		reason := "its session could not be continued, so it is tried with a fresh one: " + r.Reason
 		return e.journal.commit(ctx, append(bill, state.GivenBack{TurnID: id, Epoch: epoch, Reason: reason, Fresh: true})...)
-	case r.Outage != nil && !e.mayTryAgain(s, m, r, bill):
+	case r.Outage != nil && !e.mayTryAgain(s, m, r, bill): // deliver records the outage
 	case r.Outage != nil:
 		return e.putOff(ctx, s, m, r, bill)
 	case r.Credential != nil && r.Status != turn.Success && !e.backend.isOnly():

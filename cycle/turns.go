@@ -103,7 +103,7 @@ type watchdog struct {
 // runner, and turn.lock is free, watch reaps the turn and holds turn.lock while
 // it does (docs/design.md, "The watchdog").
 func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error) {
-	if !needsRunner(s.Turn) && !stoppedWhileSuspended(s.Turn) && !s.Turn.Lingering() {
+	if !s.Turn.NeedsRunner() && !stoppedWhileSuspended(s.Turn) {
 		return s, nil
 	}
 	lock, err := d.store.TryLock(store.TurnLock)
@@ -112,11 +112,6 @@ func (d *watchdog) watch(ctx context.Context, s state.State) (state.State, error
 	}
 	defer lock.Unlock()
 	return d.reap(ctx)
-}
-
-// needsRunner reports whether the turn should have a living runner.
-func needsRunner(h state.Head) bool {
-	return h.Status == state.HeadDispatched || h.Status == state.HeadRunning
 }
 
 // stoppedWhileSuspended reports whether the turn was marked to stop while it was suspended.
@@ -141,7 +136,7 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 		return d.ender.orphanExited(ctx, head, reason)
 	case stoppedWhileSuspended(head):
 		return d.ender.closeTurn(ctx, s, turn.Result{Status: turn.Canceled, Reason: "stopped while it waited for other agents"})
-	case !needsRunner(head), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
+	case !head.InAttempt(), head.Pulled && head.Stop == "" && d.now().Sub(head.Since) < d.policy.TurnTimeout:
 		return s, nil
 	}
 	reason, err := d.endOrphan(ctx, head)

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/state"
 )
 
-// TestUndecodableMessageIsQuarantined puts what cannot be decoded in front of a message of a
-// peer. The message gets its turn. The rest lies in quarantine with its bytes, is noted
-// once, is acknowledged if it has an id, and cannot come in.
+// TestUndecodableMessageIsQuarantined puts undecodable items before a message of a peer. The
+// message gets its turn. The items are in quarantine with their bytes, are noted once, are
+// acknowledged if they have an id, and cannot be released.
 func TestUndecodableMessageIsQuarantined(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,20 +11,11 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-smtp"
 )
-
-// refuses answers every recipient with this code.
-func (h *fixture) refuses(code int, text string) {
-	refuse := func(string) error {
-		return &smtp.SMTPError{Code: code, EnhancedCode: smtp.NoEnhancedCode, Message: text}
-	}
-	h.onRcpt.Store(&refuse)
-}
 
 // refusesContent answers the final dot of mails of one kind with this code.
 func (h *fixture) refusesContent(kind string, code int, text string) {
@@ -38,13 +28,6 @@ func (h *fixture) refusesContent(kind string, code int, text string) {
 	h.onData.Store(&refuse)
 }
 
-func (h *fixture) status() view.Status {
-	h.t.Helper()
-	s, err := h.agent.View().Status()
-	check(h.t, err)
-	return s
-}
-
 // sendingFailure returns what a report says of mail that cannot be sent.
 func sendingFailure(r cycle.Report) string {
 	for _, f := range r.Failed {
@@ -55,18 +38,8 @@ func sendingFailure(r cycle.Report) string {
 	return ""
 }
 
-// wantLogged fails unless the log has these words.
-func (h *fixture) wantLogged(word string) {
-	h.t.Helper()
-	log, err := os.ReadFile(h.agent.Store.Path("log"))
-	check(h.t, err)
-	if !strings.Contains(string(log), word) {
-		h.t.Errorf("the log does not hold %q:\n%s", word, log)
-	}
-}
-
-// A submission server that is down, silent or answers 4xx is told in the report, the
-// log and the status, until a mail goes through.
+// An SMTP server that is down, silent or answers 4xx is in the report, the log and the status
+// until a mail is sent.
 func TestSendingOutageIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -112,8 +85,9 @@ func TestSendingOutageIsReported(t *testing.T) {
 	}
 }
 
-// What one recipient's mailbox cannot take names the mail, and is not the server's.
-func TestOneRecipientsRefusalNamesTheMail(t *testing.T) {
+// If the server refuses one recipient, the report names the mail, and the server does not count
+// as failing.
+func TestRefusedRecipientIsNamed(t *testing.T) {
 	h := newAwakeFixture(t)
 	const second = "second@example.com"
 	h.agent.Policy.Ack = false
@@ -178,16 +152,11 @@ func TestPerformConnectsOnce(t *testing.T) {
 	}
 }
 
-// A mesh that takes nothing is a source that failed, too.
+// A mesh that accepts no message is a failed source.
 func TestMeshSendFailureIsReported(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.post(meshMessage("q1"))
-	fail := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost {
-			w.WriteHeader(http.StatusServiceUnavailable)
-		}
-	})
-	h.onMesh.Store(&fail)
+	h.meshAnswers(http.MethodPost, http.StatusServiceUnavailable)
 	r := h.poll()
 	named := func(f cycle.SourceFailure) bool { return f.Source == state.Mesh && strings.Contains(f.Reason, "503") }
 	if !slices.ContainsFunc(r.Failed, named) {
@@ -196,20 +165,19 @@ func TestMeshSendFailureIsReported(t *testing.T) {
 	h.wantLogged("503")
 }
 
-// What a command or a turn tries to send outside of a poll, and cannot, is in the log.
-func TestAFlushThatFailsIsLogged(t *testing.T) {
+// A failure to send outside of a poll is logged.
+func TestFailedFlushIsLogged(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Policy.Ack = false
 	h.agent.Mail.SMTP.Addr = mailtest.StartNobody(t)
 	h.receive(letter{id: "<one@example.com>"})
-	_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-	check(t, err)
-	_, err = h.agent.Turns(t.Context())
+	h.collect()
+	_, err := h.agent.Turns(t.Context())
 	check(t, err)
 	h.wantLogged("send: reply.")
 }
 
-// A lingering poll tells what failed later, as its first poll does.
+// A lingering poll reports later failures too.
 func TestLingeringPollReportsFailures(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
@@ -256,7 +224,7 @@ func TestStoppedPollReportsFailedSend(t *testing.T) {
 }
 
 // A person who polls does not wait for a pause to end.
-func TestAPollByHandTriesAtOnce(t *testing.T) {
+func TestPollByHandRetriesAtOnce(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	check(t, h.agent.Ring("test", ""))
@@ -269,9 +237,9 @@ func TestAPollByHandTriesAtOnce(t *testing.T) {
 	h.wantSent("ack")
 }
 
-// While an answer is owed the agent polls and tries each minute. What events have
-// overtaken is not sent late.
-func TestAnOwedAnswerLeavesWithinAMinuteOfTheServersReturn(t *testing.T) {
+// While an answer is pending the agent polls and retries each minute. An overtaken ack is not
+// sent late.
+func TestPendingAnswerIsSentWithinAMinute(t *testing.T) {
 	t.Parallel()
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
@@ -305,7 +273,7 @@ func (h *fixture) wantOvertaken(prefix string) {
 }
 
 // An answer that cannot be delivered keeps the agent awake for an hour and its timer.
-func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
+func TestPendingAnswerKeepsPhaseForAnHour(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
@@ -319,14 +287,13 @@ func TestAnOwedAnswerKeepsNobodyAwakeForEver(t *testing.T) {
 	h.wantSent("reply")
 }
 
-// An agent that was sent to IDLE goes on trying each minute.
-func TestAnOwedAnswerInIDLE(t *testing.T) {
+// An agent that was sent to IDLE still retries each minute.
+func TestPendingAnswerInIdle(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.refuses(451, "later")
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	_, err := h.agent.Order(t.Context(), state.IDLE, "", false)
-	check(t, err)
+	h.order(state.IDLE, false)
 	h.poll()
 	if got := h.crontabFields(); got != "*/1 * * * *" {
 		t.Errorf("the line is %q", got)

@@ -9,8 +9,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWhyWaits checks each reason for which a message of the terminal has no answer yet.
-// never is set where nothing that is under way ends it.
+// TestWhyWaits checks each reason for which a message of the terminal has no answer yet. never is
+// set if no running process will end the wait.
 func TestWhyWaits(t *testing.T) {
 	t.Parallel()
 	head := state.Head{Status: state.HeadRunning, TurnID: "t1", Epoch: 1, Since: morning}

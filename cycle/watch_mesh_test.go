@@ -17,9 +17,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// What the gate rejects makes a watcher ask for a poll once a minute at most,
-// however often it rings. What passes the gate does at once.
-func TestStrangersDoNotMakeAWatcherPoll(t *testing.T) {
+// Rejected items make a watcher ask for at most one poll a minute. Accepted ones do so at once.
+func TestWatcherIgnoresStrangers(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.agent.Mesh.Open = false
 	const looks = 60
@@ -76,7 +75,7 @@ func TestStrangersDoNotMakeAWatcherPoll(t *testing.T) {
 }
 
 // A GO is news to a watcher also if it has not looked since the HALT was heeded.
-func TestGoIsNewsRightAfterHalt(t *testing.T) {
+func TestWatcherSeesGoAfterHalt(t *testing.T) {
 	h := newAwakeFixture(t)
 	var halted atomic.Bool
 	halted.Store(true)
@@ -113,9 +112,9 @@ func TestGoIsNewsRightAfterHalt(t *testing.T) {
 	}
 }
 
-// TestHaltAsksForPollsUntilTheStateShowsIt checks that HALT and GO ask for another poll while
+// TestWatcherRepeatsUntilStateShowsHalt checks that HALT and GO ask for another poll while
 // the polls find the mesh as it was before: it may announce them before it can be read.
-func TestHaltAsksForPollsUntilTheStateShowsIt(t *testing.T) {
+func TestWatcherRepeatsUntilStateShowsHalt(t *testing.T) {
 	for _, on := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			a := &cycle.Agent{Store: &store.Store{Dir: t.TempDir()}, Mesh: &cycle.Mesh{Carrier: &quietMesh{halted: on}}}
@@ -146,9 +145,8 @@ func TestHaltAsksForPollsUntilTheStateShowsIt(t *testing.T) {
 	}
 }
 
-// TestAnUnprovenGoIsNotAskedForAgain checks that a watcher waits as long as ever when nothing
-// proves the GO that came after a HALT.
-func TestAnUnprovenGoIsNotAskedForAgain(t *testing.T) {
+// TestWatcherIgnoresUnprovenGo checks that an unproven GO after a HALT causes no extra polls.
+func TestWatcherIgnoresUnprovenGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quiet := &quietMesh{halted: true}
 		a := &cycle.Agent{Store: &store.Store{Dir: t.TempDir()}, Mesh: &cycle.Mesh{Carrier: quiet}}

@@ -1,13 +1,11 @@
 package cycle_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,9 +15,9 @@ import (
 	"agentstateloop/turn"
 )
 
-// lingering is an agent whose first attempt says that it is up, and then works
+// pausingScript is an agent whose first attempt says that it is up, and then works
 // until it is told to go on. Later attempts answer at once.
-const lingering = `#!/bin/sh
+const pausingScript = `#!/bin/sh
 echo "$AGENTSTATELOOP_TURN $AGENTSTATELOOP_EPOCH" >>runs
 cat >prompt
 if [ ! -e second ]; then
@@ -30,47 +28,28 @@ fi
 echo "answer of epoch $AGENTSTATELOOP_EPOCH"
 `
 
-// lingerer gives the fixture a lingering agent. up waits until its first attempt
+// pauseFirstAttempt gives the fixture a lingering agent. up waits until its first attempt
 // works; goOn lets that attempt end.
-func (h *fixture) lingerer() (up, goOn func()) {
+func (h *fixture) pauseFirstAttempt() (up, goOn func()) {
 	h.t.Helper()
-	h.script(lingering)
-	for _, name := range []string{"up", "go"} {
-		check(h.t, syscall.Mkfifo(filepath.Join(h.blueprint.Dir, name), 0o600))
-	}
-	up = func() {
-		h.t.Helper()
-		f, err := os.Open(filepath.Join(h.blueprint.Dir, "up"))
-		check(h.t, err)
-		defer f.Close()
-		line, err := bufio.NewReader(f).ReadString('\n')
-		if err != nil || line != "up\n" {
-			h.t.Fatalf("the agent said %q, %v", line, err)
-		}
-	}
-	goOn = func() {
-		h.t.Helper()
-		h.resumeAgent(filepath.Join(h.blueprint.Dir, "go"))
-	}
+	h.script(pausingScript)
+	up, _ = h.pipe("up")
+	_, goOn = h.pipe("go")
 	return up, goOn
 }
 
 // A runner that is killed leaves its agent behind. The next poll ends that
 // agent before it lets the message run again, under a higher epoch, with a
 // note.
-func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
+func TestKilledRunnerIsReaped(t *testing.T) {
 	h := newAwakeFixture(t)
-	up, _ := h.lingerer()
+	up, _ := h.pauseFirstAttempt()
 	h.receive(letter{id: "<one@example.com>"})
-	runner := h.poller(h.blueprintFile(), "poll")
-	check(t, runner.Start())
-	up()
+	h.killRunner(up)
 	first := h.state().Turn
 	if first.Status != state.HeadRunning {
 		t.Fatalf("the turn head: %+v", first)
 	}
-	check(t, runner.Process.Kill())
-	runner.Wait() // its error is that it was killed
 	dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, first.TurnID, fmt.Sprint(first.Epoch)))
 	if held, _, err := turn.Probe(dir); err != nil || !held {
 		t.Fatalf("the orphan: held %v, %v; the test needs one that lives", held, err)
@@ -84,12 +63,8 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 	if len(tasks) != 1 || tasks[0].TurnID != first.TurnID || tasks[0].Epoch <= first.Epoch || tasks[0].Outcome != state.Success {
 		t.Errorf("task lines: %+v after %+v", tasks, first)
 	}
-	if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != fmt.Sprintf("answer of epoch %d", tasks[0].Epoch) {
-		t.Errorf("replies: %+v", replies)
-	}
-	if !strings.Contains(h.prompt(), "half done") {
-		t.Errorf("the second attempt has no note about the first:\n%s", h.prompt())
-	}
+	h.wantReplies(fmt.Sprintf("answer of epoch %d", tasks[0].Epoch))
+	wantWords(t, h.prompt(), "half done")
 }
 
 // reapUnder takes the turn away from its living runner, as a watchdog does that
@@ -97,45 +72,32 @@ func TestAKilledRunnersAgentIsEndedAndTheMessageRunsAgain(t *testing.T) {
 func (h *fixture) reapUnder() {
 	h.t.Helper()
 	head := h.state().Turn
-	other := h.blueprint.agent(h.clock.Now)
-	_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		reaped := state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"}
-		return state.Step(s, []state.Event{reaped}, other.Policy, h.clock.Now()), nil
-	})
-	check(h.t, err)
+	h.step(state.Reaped{TurnID: head.TurnID, Epoch: head.Epoch, Reason: "test"})
 }
 
-// A runner whose epoch has passed drops its result: nothing of it is sent or
-// kept.
-func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
+// The result of a runner with a stale epoch is neither sent nor kept.
+func TestStaleResultIsDropped(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]bool{"it ends by itself": true, "it goes on": false} {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.agent.Turn.Timeout = time.Hour
-			up, goOn := h.lingerer()
+			up, goOn := h.pauseFirstAttempt()
 			h.receive(letter{id: "<one@example.com>"})
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of a test that fails
 			defer cancel()
-			done := make(chan error)
-			go func() {
-				_, err := h.agent.Poll(ctx, cycle.PollOptions{})
-				done <- err
-			}()
+			done := pollOf(ctx, h.agent, cycle.PollOptions{})
 			up()
 			h.reapUnder()
 			if ends {
 				goOn()
 			}
-			check(t, <-done)
-
+			check(t, (<-done).err)
 			tasks := h.lines(state.LineTask)
 			if len(tasks) != 1 || tasks[0].Epoch != 3 {
 				t.Fatalf("task lines: %+v, want one, of epoch 3", tasks)
 			}
-			if replies := h.sentOf("reply"); len(replies) != 1 || replies[0].text != "answer of epoch 3" {
-				t.Errorf("replies: %+v", replies)
-			}
+			h.wantReplies("answer of epoch 3")
 			if left, _ := os.ReadDir(h.agent.Store.Path(store.OutboxDir)); len(left) > 0 {
 				t.Errorf("left in outbox/: %v", left)
 			}
@@ -143,64 +105,43 @@ func TestAStaleOwnersResultIsThrownAway(t *testing.T) {
 	}
 }
 
-// After the last attempt the turn is closed with what there is, and answered.
-func TestAttemptsThatAreUsedUpEndInOneReply(t *testing.T) {
+// After the last attempt the turn is closed with the output so far, and answered.
+func TestLastAttemptEndsInOneReply(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
-	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-		t.Fatal(err)
-	}
+	h.collect()
 	for range h.agent.Policy.MaxAttempts {
 		h.startAndDie()
 		h.clock.advance(time.Minute)
-		if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-			t.Fatal(err)
-		}
+		h.collect()
 	}
 	h.pollAfter(time.Minute)
 	if tasks := h.lines(state.LineTask); len(tasks) != 1 || tasks[0].Outcome != state.Failed {
 		t.Errorf("task lines: %+v", tasks)
 	}
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "attempt 3 of 3") {
-		t.Errorf("replies: %+v", replies)
-	}
-	if runs := h.runs(); len(runs) != 0 {
-		t.Errorf("runs: %q", runs)
-	}
+	wantWords(t, h.onlyReply().text, "attempt 3 of 3")
+	h.wantRuns(0)
 }
 
 // startAndDie is a runner that claims a message and is gone.
 func (h *fixture) startAndDie() {
 	h.t.Helper()
-	other := h.blueprint.agent(h.clock.Now)
-	for _, next := range []func(state.Head) state.Event{
-		func(state.Head) state.Event { return state.Claimed{} },
-		func(head state.Head) state.Event { return state.Started{TurnID: head.TurnID, Epoch: head.Epoch} },
-	} {
-		_, err := other.Store.Commit(h.t.Context(), h.clock.Now(), func(s state.State, _ store.Recovery) (state.State, error) {
-			return state.Step(s, []state.Event{next(s.Turn)}, other.Policy, h.clock.Now()), nil
-		})
-		check(h.t, err)
-	}
-	if status := h.state().Turn.Status; status != state.HeadRunning {
-		h.t.Fatalf("the turn is %s", status)
+	head := h.step(state.Claimed{}).Turn
+	if s := h.step(state.Started{TurnID: head.TurnID, Epoch: head.Epoch}); s.Turn.Status != state.HeadRunning {
+		h.t.Fatalf("the turn is %s", s.Turn.Status)
 	}
 }
 
-// Of what is lost on the disk a mail is had again from the mailbox, and a message of
-// the mesh is answered with that fact.
-func TestAPayloadThatIsGone(t *testing.T) {
+// A mail whose file is lost is fetched again, and a message of the mesh is answered with the
+// error.
+func TestLostPayload(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{id: "<one@example.com>"})
 	h.post(meshMessage("q1"))
-	if _, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true}); err != nil {
-		t.Fatal(err)
-	}
+	h.collect()
 	check(t, os.RemoveAll(h.agent.Store.Path(store.MessagesDir)))
 	h.poll()
-	if replies := h.sentOf("reply"); len(replies) != 1 || !strings.Contains(replies[0].text, "I read: are you there?") {
-		t.Errorf("replies: %+v", replies)
-	}
+	wantWords(t, h.onlyReply().text, "I read: are you there?")
 	if got := h.reports(); len(got) != 1 || got[0].Correlation != "q1" || !strings.Contains(got[0].Text, "no such file") {
 		t.Errorf("reports: %+v", got)
 	}
@@ -209,8 +150,7 @@ func TestAPayloadThatIsGone(t *testing.T) {
 	}
 }
 
-// An agent that has put something in the way of its own lock cannot stop the
-// cycles after it (docs/design.md, "Promises" 6).
+// An agent that replaces its own lock cannot stop later cycles (docs/design.md, "Promises" 6).
 func TestUnreadableAgentLock(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(alive string) error{
@@ -220,8 +160,7 @@ func TestUnreadableAgentLock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newAwakeFixture(t)
 			h.receive(letter{id: "<one@example.com>"})
-			_, err := h.agent.Poll(t.Context(), cycle.PollOptions{NoTurn: true})
-			check(t, err)
+			h.collect()
 			h.startAndDie()
 			head := h.state().Turn
 			dir := h.agent.Store.Path(filepath.Join(store.TurnsDir, head.TurnID, fmt.Sprint(head.Epoch)))

@@ -2,8 +2,8 @@ package cycle_test
 
 import "testing"
 
-// TestAControlInUTF16 halts by a mail in UTF-16 without a byte order mark.
-func TestAControlInUTF16(t *testing.T) {
+// TestControlInUTF16 halts by a mail in UTF-16 without a byte order mark.
+func TestControlInUTF16(t *testing.T) {
 	h := newAwakeFixture(t)
 	h.receive(letter{fields: "MIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-16\r\nContent-Transfer-Encoding: base64\r\n", body: "SABBAEwAVAANAAoA"})
 	h.poll()

@@ -14,11 +14,11 @@ import (
 // to make one attempt at a message; a part that needs more does two jobs.
 const maxFields = 13
 
-// TestEachJobIsAType holds docs/decisions/0017-types-and-packages.md: an
+// TestAgentMethodsOnlyMakeParts holds docs/decisions/0017-types-and-packages.md: an
 // unexported method of Agent only makes a part, with one return of a struct with
 // named fields; no part holds an Agent; no part is a bag of everything. A part
 // holds others by pointer.
-func TestEachJobIsAType(t *testing.T) {
+func TestAgentMethodsOnlyMakeParts(t *testing.T) {
 	fset, files := sources(t)
 	made := map[string]bool{} // the types of the parts
 	for _, file := range files {
@@ -63,9 +63,7 @@ func TestEachJobIsAType(t *testing.T) {
 func sources(t *testing.T) (*token.FileSet, []*ast.File) {
 	t.Helper()
 	names, err := fs.Glob(os.DirFS("."), "*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	fset := token.NewFileSet()
 	var files []*ast.File
 	for _, name := range names {
@@ -73,9 +71,7 @@ func sources(t *testing.T) (*token.FileSet, []*ast.File) {
 			continue
 		}
 		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		files = append(files, file)
 	}
 	return fset, files

@@ -24,10 +24,10 @@ func newWithholdingFixture(t *testing.T) (*fixture, *mailtest.Scripted) {
 	return h, server
 }
 
-// TestAServerThatWithholdsMail polls a server that withholds headers and bodies at
-// random, hangs up, answers searches with nothing and forgets UIDNEXT. When it is
-// honest again, each mail gets its one answer within a day.
-func TestAServerThatWithholdsMail(t *testing.T) {
+// TestServerWithholdsMail polls a server that withholds headers and bodies at random, hangs up,
+// answers searches with nothing and forgets UIDNEXT. Once it behaves again, each mail gets one
+// answer within a day.
+func TestServerWithholdsMail(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(4)
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
@@ -78,10 +78,7 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 			for range 16 {
 				h.pollAfter(2 * time.Hour)
 			}
-			var got []string
-			for _, reply := range h.sentOf("reply") {
-				got = append(got, reply.text)
-			}
+			got := h.replyTexts()
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
@@ -106,10 +103,9 @@ func TestAServerThatWithholdsMail(t *testing.T) {
 	}
 }
 
-// TestTheSweepOfTheDay checks that the first poll of a local day looks for mail that
-// was missed, says so in the history, and asks nothing later that day; and that a poll
-// after a recovery does the same.
-func TestTheSweepOfTheDay(t *testing.T) {
+// TestDailySweep checks that the first poll of a local day looks for missed mail and records it,
+// that later polls of that day do not, and that a poll after a recovery does.
+func TestDailySweep(t *testing.T) {
 	t.Parallel()
 	h, server := newWithholdingFixture(t)
 	h.agent.Policy.Location = time.FixedZone("east", 9*3600)
@@ -158,8 +154,8 @@ func TestTheSweepOfTheDay(t *testing.T) {
 	}
 }
 
-// TestSilenceIsNotObservedWhileUIDsWait checks that the agent does not go quiet while
-// an answer of the server has not shown what may be the operator's mail.
+// TestSilenceIsNotObservedWhileUIDsWait checks that the agent does not go quiet while the server
+// has not shown a mail that may be the operator's.
 func TestSilenceIsNotObservedWhileUIDsWait(t *testing.T) {
 	h, server := newWithholdingFixture(t)
 	server.Put(string(letter{id: "<one@example.com>"}.raw()), h.clock.Now())

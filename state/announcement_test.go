@@ -1,11 +1,9 @@
 package state_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,27 +28,15 @@ func TestAnnouncementsMatchTheDocument(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	doc, err := os.ReadFile("../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	example := regexp.MustCompile("(?s)```json\n(.*?)```").FindSubmatch(doc)
 	var want state.Announcement
-	if err := json.Unmarshal(example[1], &want); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(example[1], &want))
 	if wanted, _ := json.Marshal(want); string(wanted) != string(got) {
 		t.Errorf("docs/events.md shows\n%s\nand it is\n%s", wanted, got)
 	}
 
-	doc, _, _ = bytes.Cut(doc, []byte("\n## Steps of an agent\n")) // no hook hears of these
-
-	var documented []string
-	for _, name := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(string(doc), -1) {
-		for _, quoted := range strings.Fields(name[1]) {
-			documented = append(documented, strings.Trim(quoted, "`"))
-		}
-	}
-	slices.Sort(documented)
+	documented := slices.Sorted(maps.Keys(documentedData(t)))
 	all := append(state.EventNames(), state.EventTest)
 	slices.Sort(all)
 	if !slices.Equal(documented, all) {
@@ -111,9 +97,7 @@ func TestHookCallsAreBounded(t *testing.T) {
 func documentedData(t *testing.T) map[string][]string {
 	t.Helper()
 	doc, err := os.ReadFile("../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	table, _, _ := strings.Cut(string(doc), "\n## Steps of an agent\n")
 	fields := map[string][]string{}
 	quoted := regexp.MustCompile("`([^`]+)`")
@@ -129,41 +113,20 @@ func documentedData(t *testing.T) map[string][]string {
 	return fields
 }
 
-// TestAnnouncementData plays all transcripts with their events, and compares the data of
-// each with docs/events.md: no event has a field that is not documented, and none is
-// documented that no event has.
+// TestAnnouncementData compares the announcements of all stories with docs/events.md: each event
+// and field is documented, and each documented one occurs.
 func TestAnnouncementData(t *testing.T) {
 	documented := documentedData(t)
 	seen := map[string]map[string]bool{}
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no stories in testdata: %v", err)
-	}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		story := statetest.New()
-		for line := range strings.Lines(string(text)) {
-			line = strings.TrimRight(line, "\n")
-			if statetest.Expected(line) {
-				continue
-			}
-			before := story.S.Serial
-			if err := story.Play(strings.TrimSpace(line)); err != nil {
-				t.Fatalf("%s: %s: %v", name, line, err)
-			}
-			if story.S.Serial == before {
-				continue
-			}
-			for _, l := range story.S.Lines {
-				if a, ok := l.Announcement("goulard3120"); ok {
-					note(t, seen, a)
-				}
+	playStories(t, func(s state.State, events []state.Event, p state.Policy, now time.Time) state.State {
+		after := state.Step(s, events, p, now)
+		for _, l := range after.Lines {
+			if a, ok := l.Announcement("goulard3120"); ok {
+				noteFields(t, seen, a)
 			}
 		}
-	}
+		return after
+	})
 	for event, fields := range seen {
 		for field := range fields {
 			if field != "trace_id" && !slices.Contains(documented[event], field) {
@@ -184,16 +147,11 @@ func TestAnnouncementData(t *testing.T) {
 	}
 }
 
-func note(t *testing.T, seen map[string]map[string]bool, a state.Announcement) {
+// noteFields adds the fields of an announcement to those seen.
+func noteFields(t *testing.T, seen map[string]map[string]bool, a state.Announcement) {
 	t.Helper()
-	text, err := json.Marshal(a.Data)
 	var data map[string]any
-	if err == nil {
-		err = json.Unmarshal(text, &data)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(statetest.JSON(t, a.Data)), &data))
 	if seen[a.Event] == nil {
 		seen[a.Event] = map[string]bool{}
 	}

@@ -210,9 +210,10 @@ func (m *machine) endSuspension() {
 }
 
 // questionsBlockOperator reports whether only the open questions of a suspended turn keep an
-// operator message from having its turn now.
+// operator message from having its turn now. It is false if one of them asks the operator: then
+// the operator's messages wait for the answer.
 func (s State) questionsBlockOperator(p Policy, now time.Time) bool {
-	return s.Turn.open() && slices.ContainsFunc(s.Inbox, func(msg Message) bool {
+	return s.Turn.open() && !s.asksItsOperator() && slices.ContainsFunc(s.Inbox, func(msg Message) bool {
 		return msg.endsSuspension() && s.runnable(msg, p, now)
 	})
 }

@@ -135,13 +135,13 @@ func (m *machine) whyNotAsked() string {
 	case !m.policy.HasMail:
 		return "this agent sends no mail"
 	case open >= maxOperatorOpen:
-		return fmt.Sprintf("%d questions of this turn are open, and no more may be: end the turn, and it goes on with the answers", open)
+		return fmt.Sprintf("%d questions of this turn are open, which is the limit: end the turn, and it resumes with the answers", open)
 	case all >= maxOperatorTurn:
-		return fmt.Sprintf("this turn has asked %d times, and a turn may ask no more often", all)
+		return fmt.Sprintf("this turn has asked %d times, the limit for a turn", all)
 	case len(m.OperatorAsked) >= maxOperatorHour:
-		return fmt.Sprintf("the operator was asked %d times within an hour, and no more is allowed", len(m.OperatorAsked))
+		return fmt.Sprintf("the operator was asked %d times within an hour, which is the limit", len(m.OperatorAsked))
 	case m.asker() != "" && others >= maxOperatorOther:
-		return fmt.Sprintf("turns that the operator did not cause have asked %d times within an hour, and no more is allowed", others)
+		return fmt.Sprintf("turns that the operator did not cause have asked %d times within an hour, which is their limit", others)
 	}
 	return ""
 }
@@ -243,12 +243,12 @@ func (m *machine) tellMailWaits() {
 
 // behindText is the notice that a message waits for the answer to a question. It names the
 // deadline.
-const behindText = `Your message waits behind a question that I have asked you:
+const behindText = `Your message is waiting for your answer to my question:
 
 > %s
 
-Answer that mail. I go on with your answer then, and turn to your message after it.
-Without an answer I go on at %s UTC. STOP ends the work that I asked about.`
+Reply to that mail: I will continue with your answer and then handle this message.
+Without an answer I will continue at %s UTC. STOP ends the work that I asked about.`
 
 // Replied reports an item in which the operator answers a question: a mail in the question's
 // thread, or text from the terminal. While the question is open, the item is the report that the

@@ -56,7 +56,7 @@ func (e Awaited) apply(m *machine) {
 		}
 	}
 	if outside >= maxAwaited {
-		m.turnLine(WordRefused, fmt.Sprintf("it has waited for %d, and a turn does so no more often", maxAwaited))
+		m.turnLine(WordRefused, fmt.Sprintf("it has waited %d times, the limit for a turn", maxAwaited))
 		return
 	}
 	patience := max(0, min(e.Patience, MaxPatience))

@@ -161,7 +161,7 @@ func lossText(ids []string, last Returned) string {
 	if len(ids) == 1 {
 		text := fmt.Sprintf("My mail %s to %s came back undelivered: %s.", last.ID, last.To, last.Reason)
 		if turn, ok := strings.CutPrefix(last.ID, string(Reply)+"."); ok {
-			text += " What it said is kept in turns/" + turn + " of my state directory."
+			text += " Its text is kept in turns/" + turn + " of my state directory."
 		}
 		return text
 	}

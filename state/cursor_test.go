@@ -15,17 +15,13 @@ import (
 // read.
 func TestFailuresOfAnOlderCursorAreKept(t *testing.T) {
 	var c state.Cursor
-	if err := json.Unmarshal([]byte(`{"mailbox":"box","uidvalidity":7,"next":9,"owed":[5],"tries":{"5":2}}`), &c); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal([]byte(`{"mailbox":"box","uidvalidity":7,"next":9,"owed":[5],"tries":{"5":2}}`), &c))
 	c = c.Clone()
 	if c.Next != 9 || !slices.Equal(c.Owed, []uint32{5}) || c.Failures[5].Tries != 2 || !c.Failures[5].Due(time.Unix(0, 0)) {
 		t.Errorf("got %+v", c)
 	}
 	data, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var again state.Cursor
 	if err := json.Unmarshal(data, &again); err != nil || again.OldTries != nil || again.Failures[5] != c.Failures[5] {
 		t.Errorf("read back %+v, %v", again, err)
@@ -92,8 +88,8 @@ func TestUIDRanges(t *testing.T) {
 	}
 }
 
-// TestUIDRangesAtTheEnd checks the last UID that there can be.
-func TestUIDRangesAtTheEnd(t *testing.T) {
+// TestUIDRangesOfLastUID checks the last UID that there can be.
+func TestUIDRangesOfLastUID(t *testing.T) {
 	all := state.UIDRanges{}.With(state.UIDRange{First: 1, Last: math.MaxUint32})
 	if all.Count() != math.MaxUint32 || len(all.Without(all...)) != 0 {
 		t.Errorf("got %v, without itself %v", all, all.Without(all...))

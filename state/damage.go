@@ -20,7 +20,7 @@ func (e Damaged) apply(m *machine) {
 	switch {
 	case msg == nil || msg.Damaged || msg.givenUp():
 		return
-	case (m.Turn.Key == e.Key || slices.Contains(m.Turn.With, e.Key)) && (m.Turn.Status == HeadDispatched || m.Turn.Status == HeadRunning):
+	case (m.Turn.Key == e.Key || slices.Contains(m.Turn.With, e.Key)) && m.Turn.InAttempt():
 		return // its attempt has read it, or reports that it cannot
 	case msg.Source != Mail || !m.policy.HasMail:
 		m.giveUpDamaged(*msg, e.Reason)
@@ -122,9 +122,9 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 	if msg.Source != Mesh {
 		return
 	}
-	text := "failed: the message was lost before it had its turn: " + reason + ". Nothing of it was done."
+	text := "failed: the message was lost before its turn: " + reason + ". It was not acted on."
 	if msg.IsFollowUp() {
-		text = "failed: what the turn of this message had started has reported, and nothing came of the report: " + reason +
+		text = "failed: the work that this message's turn started has reported, but the report could not be handled: " + reason +
 			". The first answer stands."
 	}
 	id := m.queue(Effect{Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation, Trace: msg.Trace, Outcome: Failed, Text: text})
@@ -135,12 +135,12 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 func lostMessage(msg Message, reason string) string {
 	sender := "from " + msg.From + " (" + string(msg.Source) + ")"
 	if msg.IsFollowUp() {
-		return "What a turn of mine had started has reported, and nothing came of the report, because I cannot read the message of that turn any more: " +
-			reason + ".\n\nThe message was " + sender + ", with the key " + msg.FollowsUp + ". It had its turn and its answer, and the report (" + msg.Key +
-			") will have none: ask me again if it still matters."
+		return "Work that I started has reported, but I could not handle the report, because I can no longer read the message of that turn: " +
+			reason + ".\n\nThe message was " + sender + ", with the key " + msg.FollowsUp + ". I have answered it, but not the report (" + msg.Key +
+			"): ask me again if it still matters."
 	}
-	return "A message came in, and I cannot read it any more: " + reason + ".\n\nIt was " + sender + ", of " + utc(msg.At) + ", with the key " + msg.Key +
-		". Nothing of it was done, and nothing will be: send it again if it still matters."
+	return "I can no longer read a message that I received: " + reason + ".\n\nIt was " + sender + ", of " + utc(msg.At) + ", with the key " + msg.Key +
+		". I have not acted on it and will not: send it again if it still matters."
 }
 
 // Rendered reports that the damaged file of an effect was rendered again. Sum is the sum of the new

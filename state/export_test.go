@@ -11,6 +11,8 @@ const (
 	MaxHookCalls  = maxHookCalls
 	MaxBackoff    = maxBackoff
 	MaxExpected   = maxExpected
+	MaxOutage     = maxOutage
+	MaxRefetch    = maxRefetch
 	MaxDeferral   = maxDeferral
 	MailsAnHour   = mailsAnHour
 	MonthsKept    = monthsKept

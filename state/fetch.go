@@ -150,16 +150,16 @@ func (m *machine) tellFailing() {
 		}
 	}
 	if len(first) > 0 {
-		m.notice("Your mail server lists a mail that it does not hand out:\n\n" + listFailing(first) +
-			"\nI try it again, with pauses of up to six hours, for as long as it is in the mailbox. All other mail comes in as always. " + failingHint)
+		m.notice("Your mail server lists mail that it does not deliver to me:\n\n" + listFailing(first) +
+			"\nI will keep trying, with pauses of up to six hours, as long as it is in the mailbox. Other mail is not affected. " + failingHint)
 	}
 	if len(later) > 0 {
-		m.notice("Your mail server has not handed out a mail for a day:\n\n" + listFailing(later) +
-			"\nI go on trying, and tell you when it comes in. " + failingHint)
+		m.notice("Your mail server has not delivered the following mail to me for a day:\n\n" + listFailing(later) +
+			"\nI will keep trying and tell you when it arrives. " + failingHint)
 	}
 }
 
-const failingHint = "If it is for me and urgent, send it again. `agentstateloop inbox drop KEY` ends the tries."
+const failingHint = "If it is for me and urgent, send it again. `agentstateloop inbox drop KEY` ends the retries."
 
 // listFailing returns a line for each mail.
 func listFailing(failing []FailingMail) string {

@@ -13,8 +13,8 @@ import (
 
 var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// failing returns a cursor with so many mails that have failed so often.
-func failing(mails, tries int) *state.Cursor {
+// failingCursor returns a cursor with so many mails that have failed so often.
+func failingCursor(mails, tries int) *state.Cursor {
 	c := state.Cursor{Mailbox: "box", Validity: 7, Next: 1000, Complete: nine, Failures: map[uint32]state.Failure{}}
 	for i := range uint32(mails) {
 		var f state.Failure
@@ -27,7 +27,7 @@ func failing(mails, tries int) *state.Cursor {
 	return &c
 }
 
-func moved(s state.State, c *state.Cursor, now time.Time, more ...state.Event) state.State {
+func stepWithCursor(s state.State, c *state.Cursor, now time.Time, more ...state.Event) state.State {
 	return state.Step(s, append([]state.Event{state.SourceRead{Source: state.Mail, Cursor: c}, state.Polled{}}, more...), statetest.Policy(), now)
 }
 
@@ -43,17 +43,17 @@ func notices(s state.State) (n int) {
 // TestManyFailingMailsAreOneNotice checks that a server that hands out none of very
 // many mails causes one mail, of a length that can be read.
 func TestManyFailingMailsAreOneNotice(t *testing.T) {
-	s := moved(state.New("goulard3120", "seed"), failing(400, 3), nine)
+	s := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(400, 3), nine)
 	if notices(s) != 1 || strings.Count(s.Outbox[0].Text, "mail:box.7.") != 20 || !strings.Contains(s.Outbox[0].Text, "and 380 more") {
 		t.Errorf("%d notices: %q", notices(s), s.Outbox[0].Text)
 	}
 }
 
-// TestTellingSurvivesARecovery checks that what the operator has heard of a failing
-// mail, and that it was dropped, is known after state.json was rebuilt from its copy.
-func TestTellingSurvivesARecovery(t *testing.T) {
-	before := moved(state.New("goulard3120", "seed"), failing(2, 2), nine)
-	after := moved(before, failing(2, 3), nine.Add(time.Minute))
+// TestFetchNoticesSurviveRecovery checks that a state that was rebuilt from its copy knows which
+// failing mails were reported, and which were dropped.
+func TestFetchNoticesSurviveRecovery(t *testing.T) {
+	before := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(2, 2), nine)
+	after := stepWithCursor(before, failingCursor(2, 3), nine.Add(time.Minute))
 	lines := slices.Clone(after.Lines)
 	after = state.Step(after, []state.Event{state.Dropped{Key: "mail:box.7.2"}}, statetest.Policy(), nine.Add(2*time.Minute))
 	lines = append(lines, after.Lines...)
@@ -67,24 +67,24 @@ func TestTellingSurvivesARecovery(t *testing.T) {
 	}
 	c := back.Cursor.Clone()
 	c.Failures[1] = c.Failures[1].Again(nine.Add(3*time.Minute), "NO corrupt")
-	if n := notices(moved(back, &c, nine.Add(3*time.Minute))); n != notices(back) {
+	if n := notices(stepWithCursor(back, &c, nine.Add(3*time.Minute))); n != notices(back) {
 		t.Errorf("told again after the recovery: %d notices", n)
 	}
 }
 
-// TestRebuiltWhileAMailFails checks that a state that is made from the history alone
-// reads the mailbox from before the mail that could not be fetched.
-func TestRebuiltWhileAMailFails(t *testing.T) {
-	s := moved(state.New("goulard3120", "seed"), failing(1, 3), nine)
+// TestRebuildRereadsFailingMail checks that a state that is rebuilt from the history alone reads
+// the mailbox from before the mail that could not be fetched.
+func TestRebuildRereadsFailingMail(t *testing.T) {
+	s := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(1, 3), nine)
 	lines := slices.Clone(s.Lines)
 	mail := state.Arrived{Message: state.Message{Key: "mail:box.7.50", Source: state.Mail, From: "op@example.com", Operator: true, At: nine}}
 	week := nine.Add(7 * 24 * time.Hour)
-	s = moved(s, failing(1, 4), week, mail)
+	s = stepWithCursor(s, failingCursor(1, 4), week, mail)
 	lines = append(lines, s.Lines...)
 	if got := state.Rebuild(state.New("goulard3120", "seed"), lines).Cursor.Complete; got.After(nine) {
 		t.Errorf("read again from %v, and the mail failed at %v", got, nine)
 	}
-	s = moved(s, &state.Cursor{Mailbox: "box", Validity: 7, Next: 1000, Complete: week}, week.Add(time.Hour),
+	s = stepWithCursor(s, &state.Cursor{Mailbox: "box", Validity: 7, Next: 1000, Complete: week}, week.Add(time.Hour),
 		state.FetchEnded{Key: "mail:box.7.1", Told: state.ToldFirst, Gone: true})
 	lines = append(lines, s.Lines...)
 	if got := state.Rebuild(state.New("goulard3120", "seed"), lines).Cursor.Complete; got.Before(week) {
@@ -92,12 +92,12 @@ func TestRebuiltWhileAMailFails(t *testing.T) {
 	}
 }
 
-// TestDroppedDuringAScan checks that a scan which began before a mail was dropped
+// TestScanKeepsMailDropped checks that a scan which began before a mail was dropped
 // does not bring it back.
-func TestDroppedDuringAScan(t *testing.T) {
-	s := moved(state.New("goulard3120", "seed"), failing(2, 2), nine)
+func TestScanKeepsMailDropped(t *testing.T) {
+	s := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(2, 2), nine)
 	s = state.Step(s, []state.Event{state.Dropped{Key: "mail:box.7.1", Reason: "spam"}}, statetest.Policy(), nine)
-	s = moved(s, failing(2, 3), nine.Add(time.Minute))
+	s = stepWithCursor(s, failingCursor(2, 3), nine.Add(time.Minute))
 	if got := s.FailingMails(); len(got) != 1 || got[0].Key != "mail:box.7.2" || !slices.Equal(s.Cursor.Owed, []uint32{2}) {
 		t.Errorf("failing %+v, owed %v", got, s.Cursor.Owed)
 	}
@@ -106,9 +106,9 @@ func TestDroppedDuringAScan(t *testing.T) {
 	}
 }
 
-// TestSecretsInFailures checks that what a server says of a mail is redacted.
+// TestSecretsInFailures checks that the server's words about a mail are redacted.
 func TestSecretsInFailures(t *testing.T) {
-	c := failing(1, 1)
+	c := failingCursor(1, 1)
 	c.Failures[1] = c.Failures[1].Again(nine, "NO hunter2")
 	hide := func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
 	for _, e := range state.Redact([]state.Event{state.SourceRead{Source: state.Mail, Cursor: c}, state.SourceFailed{Source: state.Mail, Cursor: c}}, hide) {
@@ -131,9 +131,7 @@ func TestSweepDue(t *testing.T) {
 		"2026-03-02T04:59:00Z": false, "2026-03-02T05:00:00Z": true, "2026-03-01T04:00:00Z": true,
 	} {
 		now, err := time.Parse(time.RFC3339, at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if got := s.SweepDue(p, now); got != want {
 			t.Errorf("at %s: %v", at, got)
 		}
@@ -146,12 +144,12 @@ func TestSweepDue(t *testing.T) {
 	}
 }
 
-// TestAClockSetBackKeepsThePause checks that a mail which is to be tried again in a
+// TestClockSetBackKeepsFetchPause checks that a mail which is to be tried again in a
 // minute is tried again a minute after the clock was set back by a day.
-func TestAClockSetBackKeepsThePause(t *testing.T) {
-	s := moved(state.New("goulard3120", "seed"), failing(2, 1), nine)
+func TestClockSetBackKeepsFetchPause(t *testing.T) {
+	s := stepWithCursor(state.New("goulard3120", "seed"), failingCursor(2, 1), nine)
 	yesterday := nine.Add(-26 * time.Hour)
-	s = moved(s, new(s.Cursor.Clone()), yesterday)
+	s = stepWithCursor(s, new(s.Cursor.Clone()), yesterday)
 	for _, f := range s.FailingMails() {
 		if want := yesterday.Add(time.Minute); !f.Next.Equal(want) {
 			t.Errorf("%s is tried again at %v, want %v", f.Key, f.Next, want)
@@ -159,10 +157,10 @@ func TestAClockSetBackKeepsThePause(t *testing.T) {
 	}
 }
 
-// A fetch apart and scans change the cursor in any order. Whichever ends last, what
-// is settled is not owed again, what is owed stays owed, and the newest failure of a
-// large mail counts.
-func TestALargeMailAndScansAtTheSameTime(t *testing.T) {
+// The fetch of a large mail and a scan change the cursor in any order. Whichever ends last,
+// settled mail stays settled, unread mail stays pending, and the newest failure of a large mail
+// counts.
+func TestLargeMailAndScanInAnyOrder(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	began := state.Cursor{Mailbox: "box", Validity: 7, Next: 10, Owed: []uint32{3, 5}, Large: []uint32{5}}
 	failed := state.Failure{}.Again(now, "connection reset")
@@ -200,9 +198,9 @@ func TestALargeMailAndScansAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A UID of the mailbox before it was renumbered says nothing about this one: the
-// mail comes in, and no other is marked \Seen for it.
-func TestALargeMailOfARenumberedMailbox(t *testing.T) {
+// A UID from before the mailbox was renumbered is meaningless: the mail comes in, and no other
+// mail is marked \Seen for it.
+func TestLargeMailOfRenumberedMailbox(t *testing.T) {
 	s := state.State{Reading: state.Reading{Cursor: state.Cursor{Mailbox: "box", Validity: 8, Next: 10, Owed: []uint32{5}}}}
 	s = state.Step(s, []state.Event{
 		state.LargeFetched{UID: 5, Cursor: state.Cursor{Mailbox: "box", Validity: 7}},
@@ -213,8 +211,8 @@ func TestALargeMailOfARenumberedMailbox(t *testing.T) {
 	}
 }
 
-// What was not tried comes before what has failed, and that when it is due.
-func TestLargeMailsThatAreDue(t *testing.T) {
+// Large mails that were not tried yet come first, then failed ones that are due.
+func TestLargeMailsDue(t *testing.T) {
 	now := time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
 	c := state.Cursor{Large: []uint32{1, 2, 3, 4}, Failures: map[uint32]state.Failure{
 		1: {Tries: 1, Next: now.Add(-time.Minute)}, 2: {Tries: 2, Next: now.Add(-time.Hour)}, 3: {Tries: 1, Next: now.Add(time.Hour)},
@@ -258,9 +256,9 @@ func (n numbered) note(t *testing.T, s state.State) {
 	}
 }
 
-// failingFrom returns a cursor with so many mails that have failed once, from a UID on.
-func failingFrom(first uint32, mails int) *state.Cursor {
-	c := failing(0, 0)
+// failingCursorFrom returns a cursor with so many mails that have failed once, from a UID on.
+func failingCursorFrom(first uint32, mails int) *state.Cursor {
+	c := failingCursor(0, 0)
 	for i := range uint32(mails) {
 		c.Owed = append(c.Owed, first+i)
 		c.Failures[first+i] = state.Failure{}.Again(nine, "NO corrupt")
@@ -284,7 +282,7 @@ func TestNumbersAreNeverReused(t *testing.T) {
 			state.Rejected{Key: mail("q"), Source: state.Mail, Gate: "trust", Reason: "dmarc=fail", At: now, Unkept: i%5 == 4},
 			state.Arrived{Message: state.Message{Key: mail("m"), Source: state.Mail, From: "op@example.com", Operator: true, At: now}},
 			state.Bounced{Key: mail("b"), ID: fmt.Sprint("reply.", i), To: "op@example.com"},
-			state.SourceRead{Source: state.Mail, Cursor: failingFrom(uint32(i-i%3), i%4)},
+			state.SourceRead{Source: state.Mail, Cursor: failingCursorFrom(uint32(i-i%3), i%4)},
 			state.Polled{},
 		}
 		if i%3 == 0 {
@@ -307,13 +305,13 @@ func TestNumbersAreNeverReused(t *testing.T) {
 	}
 }
 
-// TestListedItemsAreNumbered checks that an item in quarantine, a mail that cannot be
-// fetched and a large one on its way have numbers, and that what is not kept has none.
+// TestListedItemsAreNumbered checks that items in quarantine, mails that cannot be fetched and
+// large mails being fetched have numbers, and that rejected items that are not kept have none.
 func TestListedItemsAreNumbered(t *testing.T) {
-	c := failing(2, 1)
+	c := failingCursor(2, 1)
 	c.Large = []uint32{2, 9}
 	c.Owed = append(c.Owed, 9)
-	s := moved(state.New("goulard3120", "seed"), c, nine,
+	s := stepWithCursor(state.New("goulard3120", "seed"), c, nine,
 		state.Rejected{Key: "mail:box.7.20", Source: state.Mail, Gate: "trust", At: nine},
 		state.Rejected{Key: "mail:box.7.21", Source: state.Mail, Gate: "trust", At: nine, Unkept: true},
 		state.Rejected{Key: "mail:box.7.22", Source: state.Mail, Gate: "list", At: nine})
@@ -330,7 +328,7 @@ func TestListedItemsAreNumbered(t *testing.T) {
 		t.Errorf("rejected: %s", got)
 	}
 	// What has come in has its number in the history alone.
-	s = moved(s, failing(1, 2), nine.Add(time.Minute))
+	s = stepWithCursor(s, failingCursor(1, 2), nine.Add(time.Minute))
 	if got := fmt.Sprint(s.Unfetched); got != "map[mail:box.7.1:1]" {
 		t.Errorf("still not fetched: %s", got)
 	}

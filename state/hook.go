@@ -60,7 +60,7 @@ func (f FailingHook) now(name string) string {
 	if !f.Fails() {
 		return "It works again"
 	}
-	return fmt.Sprintf("It fails since %s; `agentstateloop status` shows when it works again, and `agentstateloop hook test %s` tries it now", utc(f.Since), name)
+	return fmt.Sprintf("It has been failing since %s; `agentstateloop status` shows when it works again, and `agentstateloop hook test %s` tries it now", utc(f.Since), name)
 }
 
 // announce queues the announcements of this step for each hook.
@@ -255,7 +255,7 @@ func (m *machine) endHookCalls() {
 		case !m.hasHook(name), !f.Fails() && f.Untold == 0 && m.now.Sub(f.Told) >= hookToldEvery:
 			delete(m.FailingHooks, name)
 		case f.Untold > 0 && m.now.Sub(f.Told) >= hookToldEvery:
-			m.notice(fmt.Sprintf("My hook %q has lost events: %s. They are not sent to it again; `agentstateloop events --since %d` shows what has happened since the first of them. %s. I tell you this at most once a day.",
+			m.notice(fmt.Sprintf("My hook %q has lost events: %s. They will not be sent again; `agentstateloop events --since %d` lists the events since the first of them. %s. I report this at most once a day.",
 				name, f.Reason, f.After, f.now(name)))
 			f.Told, f.Untold = m.now, 0
 			m.FailingHooks[name] = f

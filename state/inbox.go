@@ -34,6 +34,7 @@ func (r *Received) clampTimes(c clamp) {
 			c.deadline(&row.NextRetryAt, row.maxWait())
 		}
 	}
+	c.past(&r.Uncalled.Last)
 }
 
 // maxDeferral bounds how far ahead NextRetryAt of a message may be, unless the message is over the

@@ -148,5 +148,12 @@ func (h Head) LingersAt(turnID string, epoch uint64) bool {
 // Lingering reports whether the last agent may still run after its answer.
 func (h Head) Lingering() bool { return h.Status == HeadIdle && h.Lingers }
 
-// stoppable reports whether there is an agent to stop.
-func (h Head) stoppable() bool { return h.Status != HeadIdle || h.Lingers }
+// InAttempt reports whether an attempt of the turn is under way.
+func (h Head) InAttempt() bool { return h.Status == HeadDispatched || h.Status == HeadRunning }
+
+// NeedsRunner reports whether the turn should have a living runner: during an attempt, and while the
+// agent stays on after its answer.
+func (h Head) NeedsRunner() bool { return h.InAttempt() || h.Lingering() }
+
+// Stoppable reports whether there is a turn or an agent to stop.
+func (h Head) Stoppable() bool { return h.Status != HeadIdle || h.Lingers }

@@ -27,29 +27,29 @@ func TestLimits(t *testing.T) {
 			return state.CheckOperatorQuestion("?", []string{strings.Repeat("é", int(n))}) == nil
 		}},
 		{Const: "maxOperatorOpen", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			s := running("")
+			s := agentInTurn("")
 			s.Turn.Waiting = many(n-1, func(i int) state.Wait { return wait(i, state.Wait{Operator: true}) })
 			return asksOperator(s)
 		}},
 		{Const: "maxOperatorTurn", Max: 16, Within: func(_ *testing.T, n int64) bool {
-			s := running("")
+			s := agentInTurn("")
 			s.Turn.Waiting = many(n-1, func(i int) state.Wait { return wait(i, state.Wait{Operator: true, Report: "messages/a"}) })
 			return asksOperator(s)
 		}},
 		{Const: "maxOperatorHour", Max: 20, Within: func(_ *testing.T, n int64) bool {
-			s := running("")
+			s := agentInTurn("")
 			s.OperatorAsked = many(n-1, func(int) state.AskedOperator { return state.AskedOperator{At: nine} })
 			return asksOperator(s)
 		}},
 		{Const: "maxOperatorOther", Max: 6, Within: func(_ *testing.T, n int64) bool {
-			s := running("boreas3120")
+			s := agentInTurn("boreas3120")
 			s.OperatorAsked = many(n-1, func(int) state.AskedOperator { return state.AskedOperator{At: nine, By: "peer:boreas3120"} })
 			return asksOperator(s)
 		}},
 
 		// Turns.
 		{Const: "maxAwaited", Max: 16, Within: func(_ *testing.T, n int64) bool {
-			s := running("")
+			s := agentInTurn("")
 			s.Turn.Waiting = many(n-1, func(i int) state.Wait { return wait(i, state.Wait{Outside: true}) })
 			s = step(s, nine, state.Awaited{TurnID: "t1", Epoch: 1, What: "submit", Patience: time.Hour})
 			return len(s.Turn.Waiting) == int(n)
@@ -61,36 +61,36 @@ func TestLimits(t *testing.T) {
 			return len(state.Replay(agent(), lines).Expected) == int(n)
 		}},
 		{Const: "coolAfter", Max: 4, Within: func(_ *testing.T, n int64) bool { // turns that fail without a cool-down
-			s := running("")
+			s := agentInTurn("")
 			s.FailedTurns = int(n) - 1
 			return step(s, nine, state.Ended{TurnID: "t1", Epoch: 1, Outcome: state.Failed}).CooldownUntil.IsZero()
 		}},
 		{Const: "maxCollected", Max: 20, Within: func(_ *testing.T, n int64) bool {
-			return len(collected(many(n, func(int) int { return 1 }))) == int(n)
+			return len(leaseOf(many(n, func(int) int { return 1 }))) == int(n)
 		}},
 		{Const: "maxCollectedBytes", Max: 262_144, Within: func(_ *testing.T, n int64) bool {
-			return len(collected([]int{1, int(n) - 1})) == 2
+			return len(leaseOf([]int{1, int(n) - 1})) == 2
 		}},
 		limittest.Duration("maxOutage", 8*day, 1, func(_ *testing.T, d time.Duration) bool {
 			return outage(state.UsageLimit, 1, d).Wait == d
 		}),
-		{Const: "maxParked", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(parked(int(n))) == int(n) }},
+		{Const: "maxParked", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(parkedSessions(int(n))) == int(n) }},
 		{Const: "tellAtTry", Max: 1, Within: func(_ *testing.T, n int64) bool { return !outage(state.Overload, int(n), 0).Told }},
 		limittest.Duration("collectTimes", time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
 			p := statetest.Policy()
 			p.Collect = 20 * time.Second // three times this
 			s, at := agent(), nine.Add(d-p.Collect)
-			first := said(0, 1)
+			first := cliMessage(0, 1)
 			first.Seq, first.Status, first.Reason, first.Observed = 1, state.Deferred, state.CollectReason, nine
 			s.Arrivals, s.Inbox = 1, []state.Message{first}
-			s = state.Step(s, []state.Event{state.Arrived{Message: said(1, 1)}}, p, at)
+			s = state.Step(s, []state.Event{state.Arrived{Message: cliMessage(1, 1)}}, p, at)
 			return s.Inbox[1].NextRetryAt.Equal(nine.Add(d))
 		}),
 		limittest.Duration("workingAfter", before(2*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
-			return !step(running(""), nine.Add(d)).Turn.Working
+			return !step(agentInTurn(""), nine.Add(d)).Turn.Working
 		}),
 		limittest.Duration("MaxSleep", day, 1, func(_ *testing.T, d time.Duration) bool {
-			return step(running(""), nine, state.Slept{TurnID: "t1", Epoch: 1, For: d}).SleepFor == d
+			return step(agentInTurn(""), nine, state.Slept{TurnID: "t1", Epoch: 1, For: d}).SleepFor == d
 		}),
 		limittest.Duration("MaxSleep", day, 1, func(_ *testing.T, d time.Duration) bool { return plannedFor(state.KindSleep, d) == d }),
 		limittest.Duration("MaxReminder", 366*day, 1, func(_ *testing.T, d time.Duration) bool { return plannedFor(state.KindReminder, d) == d }),
@@ -102,13 +102,13 @@ func TestLimits(t *testing.T) {
 		{Const: "MaxSelfRows", Max: 25, Within: func(_ *testing.T, n int64) bool { return roomForSelf(n, "boreas3120") }},
 		limittest.Duration("MaxPatience", day, 1, func(_ *testing.T, d time.Duration) bool {
 			e := state.Asked{TurnID: "t1", Epoch: 1, Question: state.Effect{Kind: state.Question, Channel: state.ByMesh, To: "boreas3120"}, Patience: d}
-			return step(running(""), nine, e).Turn.Waiting[0].Span == d
+			return step(agentInTurn(""), nine, e).Turn.Waiting[0].Span == d
 		}),
 		limittest.Duration("MaxPatience", day, 1, func(_ *testing.T, d time.Duration) bool {
-			return step(running(""), nine, state.Awaited{TurnID: "t1", Epoch: 1, Patience: d}).Turn.Waiting[0].Span == d
+			return step(agentInTurn(""), nine, state.Awaited{TurnID: "t1", Epoch: 1, Patience: d}).Turn.Waiting[0].Span == d
 		}),
 		limittest.Duration("MaxPatience", day, 1, func(_ *testing.T, d time.Duration) bool { // after a clock was set back
-			s, w := running(""), state.Wait{ID: "w", Asked: nine, By: nine.Add(d), Span: d, Outside: true}
+			s, w := agentInTurn(""), state.Wait{ID: "w", Asked: nine, By: nine.Add(d), Span: d, Outside: true}
 			s.Turn.Waiting, s.Expected = []state.Wait{w}, []state.Expected{{Wait: w}}
 			s.Undelivered = []state.Effect{{ID: "question.1", Kind: state.OperatorQuestion, Expires: nine.Add(d)}}
 			s = step(s, nine)
@@ -146,20 +146,20 @@ func TestLimits(t *testing.T) {
 			return len(step(s, nine, many(n, func(int) state.Event { return state.NotMended{Key: "m1"} })...).Inbox) == 1
 		}},
 		limittest.Duration("maxRefetch", 6*time.Hour, 1, func(_ *testing.T, d time.Duration) bool { // the longest pause
-			return !nine.Add(d).After(failing(1, 100).Failures[1].Next)
+			return !nine.Add(d).After(failingCursor(1, 100).Failures[1].Next)
 		}),
 		{Const: "tellAfter", Max: 2, Within: func(_ *testing.T, n int64) bool { // failures that are not told
-			return notices(moved(agent(), failing(1, int(n)), nine)) == 0
+			return notices(stepWithCursor(agent(), failingCursor(1, int(n)), nine)) == 0
 		}},
 		limittest.Duration("tellAgain", before(day), 1, func(_ *testing.T, d time.Duration) bool {
-			c := failing(1, 3)
+			c := failingCursor(1, 3)
 			f := c.Failures[1]
 			f.Told = state.ToldFirst
 			c.Failures[1] = f
-			return notices(moved(agent(), c, nine.Add(d))) == 0
+			return notices(stepWithCursor(agent(), c, nine.Add(d))) == 0
 		}),
 		{Const: "listedAtAll", Max: 20, Within: func(_ *testing.T, n int64) bool {
-			return !strings.Contains(moved(agent(), failing(int(n), 3), nine).Outbox[0].Text, " more:")
+			return !strings.Contains(stepWithCursor(agent(), failingCursor(int(n), 3), nine).Outbox[0].Text, " more:")
 		}},
 		{Const: "maxUIDRanges", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			var all state.UIDRanges
@@ -175,8 +175,10 @@ func TestLimits(t *testing.T) {
 			s.Seen = map[string]int64{"m1": nine.Add(-d).Unix()}
 			return len(step(s, nine).Seen) == 1
 		}),
-		{Const: "pruneAtOnce", Max: 100, Within: func(_ *testing.T, n int64) bool { return len(step(remembers("m", n), nine.AddDate(1, 0, 0)).Seen) == 0 }},
-		{Const: "maxRejections", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(step(remembers("refused ", n), nine).Seen) == int(n) }},
+		{Const: "pruneAtOnce", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			return len(step(agentWithSeen("m", n), nine.AddDate(1, 0, 0)).Seen) == 0
+		}},
+		{Const: "maxRejections", Max: 500, Within: func(_ *testing.T, n int64) bool { return len(step(agentWithSeen("refused ", n), nine).Seen) == int(n) }},
 		{Const: "MaxConversations", Max: 32, Within: func(_ *testing.T, n int64) bool {
 			return len(step(agent(), nine, many(n, func(i int) state.Event {
 				return state.Compacted{Talk: state.Talk{With: state.Principal(fmt.Sprint("peer:", i))}, Through: 1, File: "messages/s"}
@@ -233,24 +235,28 @@ func TestLimits(t *testing.T) {
 			return len(step(step(agent(), nine, state.Ordered{To: state.PREP}), nine.Add(d)).Outbox) == 1
 		}),
 		limittest.Duration("giveUpAfter", before(5*day), 1, func(_ *testing.T, d time.Duration) bool {
-			return len(step(waiting(state.Effect{ID: "reply.t1", Kind: state.Reply, Waited: d, Attempts: 1}), nine).Undelivered) == 0
+			return len(step(agentWithRow(state.Effect{ID: "reply.t1", Kind: state.Reply, Waited: d, Attempts: 1}), nine).Undelivered) == 0
 		}),
 		limittest.Duration("giveUpAfter", before(5*day), 1, func(_ *testing.T, d time.Duration) bool { // a notice that is not made again
-			s := waiting(state.Effect{ID: "alarm.1", Kind: state.Alarm, Channel: state.ByMesh, To: "dorlange3120", Waited: d})
+			s := agentWithRow(state.Effect{ID: "alarm.1", Kind: state.Alarm, Channel: state.ByMesh, To: "dorlange3120", Waited: d})
 			s.Credentials = map[string]state.Credential{"imap": {Failures: 1, Keymaster: state.Notification{ID: "alarm.1"}}}
 			return len(step(s, nine, state.SendFailed{ID: "alarm.1", Permanent: true}).Outbox) == 0
 		}),
 		{Const: "maxCopies", Max: 4, Within: func(_ *testing.T, n int64) bool { // after which another one may leave
-			return len(waiting(state.Effect{Kind: state.Reply, Copies: int(n)}).DueEffects(nine)) == 1
+			return len(agentWithRow(state.Effect{Kind: state.Reply, Copies: int(n)}).DueEffects(nine)) == 1
 		}},
-		{Const: "undeliveredKept", Max: 100, Within: func(_ *testing.T, n int64) bool { return len(step(givenUp(n), nine).Undelivered) == int(n) }},
-		{Const: "maxUnfiled", Max: 100, Within: func(_ *testing.T, n int64) bool { return len(copying(unfiled(n), nine).Unfiled) == int(n) }},
+		{Const: "undeliveredKept", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			return len(step(agentWithUndelivered(n), nine).Undelivered) == int(n)
+		}},
+		{Const: "maxUnfiled", Max: 100, Within: func(_ *testing.T, n int64) bool {
+			return len(stepWithCopies(agentWithUnfiled(n), nine).Unfiled) == int(n)
+		}},
 		limittest.Duration("unfiledLife", before(day), 1, func(_ *testing.T, d time.Duration) bool {
-			s := copying(unfiled(1), nine, state.Filed{ID: "reply.0", Failed: "no such folder"})
-			return len(copying(s, nine.Add(d)).Unfiled) == 1
+			s := stepWithCopies(agentWithUnfiled(1), nine, state.Filed{ID: "reply.0", Failed: "no such folder"})
+			return len(stepWithCopies(s, nine.Add(d)).Unfiled) == 1
 		}),
 		{Const: "toldAtOnce", Max: 20, Within: func(_ *testing.T, n int64) bool {
-			s := givenUp(n)
+			s := agentWithUndelivered(n)
 			s.Outbox = []state.Effect{{ID: "ack.1", Kind: state.Ack, Channel: state.ByMail, To: "op@example.com"}}
 			return len(step(s, nine, state.Sent{ID: "ack.1"}).Outbox[0].Tells) == int(n)
 		}},
@@ -265,22 +271,22 @@ func TestLimits(t *testing.T) {
 		}),
 		{Const: "mailsAnHour", Max: 6, Within: func(_ *testing.T, n int64) bool { // acks
 			s := agent()
-			s.Acks = lately(n - 1)
+			s.Acks = timesWithinHour(n - 1)
 			return len(step(s, nine, state.Ordered{To: state.PREP}).Outbox) == 1
 		}},
 		{Const: "mailsAnHour", Max: 6, Within: func(_ *testing.T, n int64) bool { // quiets
 			s := agent()
-			s.Phase, s.Quiets = state.PREP, lately(n-1)
+			s.Phase, s.Quiets = state.PREP, timesWithinHour(n-1)
 			return len(step(s, nine, state.Ordered{To: state.IDLE}).Outbox) == 1
 		}},
 		{Const: "mailsAnHour", Max: 6, Within: func(_ *testing.T, n int64) bool { // alarms
 			s := agent()
-			s.Alarms = lately(n - 1)
+			s.Alarms = timesWithinHour(n - 1)
 			return len(step(s, nine, state.CredentialFailed{Name: "imap"}).Outbox) == 1
 		}},
 		{Const: "mailsAnHour", Max: 6, Within: func(_ *testing.T, n int64) bool { // notices about losses
 			s := agent()
-			for i, told := range lately(n - 1) {
+			for i, told := range timesWithinHour(n - 1) {
 				s.Lost = append(s.Lost, state.Returned{ID: fmt.Sprint("reply.before", i), At: told, Told: told})
 			}
 			return len(step(s, nine, bounces(1)...).Outbox) == 1
@@ -294,12 +300,12 @@ func TestLimits(t *testing.T) {
 			return strings.Contains(step(agent(), nine, state.RelayAsked{Key: "r", From: "boreas3120", Text: text(n)}).Outbox[0].Text, text(n))
 		}},
 		{Const: "postsAMinute", Max: 5, Within: func(_ *testing.T, n int64) bool {
-			s := waiting(state.Effect{Kind: state.Post, Channel: state.ByMesh})
+			s := agentWithRow(state.Effect{Kind: state.Post, Channel: state.ByMesh})
 			s.Posts = many(n-1, func(int) time.Time { return nine })
 			return len(s.DueEffects(nine)) == 1
 		}},
-		{Const: "blockerAfter", Max: 2, Within: func(_ *testing.T, n int64) bool { return !failedBefore(n - 1).Blocks }},
-		{Const: "blockerAfter", Max: 2, Within: func(_ *testing.T, n int64) bool { return failedBefore(n-1).Operator.ID == "" }},
+		{Const: "blockerAfter", Max: 2, Within: func(_ *testing.T, n int64) bool { return !credentialAfterFailures(n - 1).Blocks }},
+		{Const: "blockerAfter", Max: 2, Within: func(_ *testing.T, n int64) bool { return credentialAfterFailures(n-1).Operator.ID == "" }},
 
 		// Nudges, hooks and prompts.
 		{Const: "maxRings", Max: 10, Within: func(_ *testing.T, n int64) bool {
@@ -316,22 +322,22 @@ func TestLimits(t *testing.T) {
 		{Const: "maxHookCalls", Max: 200, Within: func(_ *testing.T, n int64) bool {
 			s := agent()
 			s.HookCalls = many(n-1, func(i int) state.Effect { return state.Effect{ID: fmt.Sprint("hook.", i), To: "ops"} })
-			return len(hooked(s, state.MemoryReset{}).HookCalls) == int(n)
+			return len(stepWithHook(s, state.MemoryReset{}).HookCalls) == int(n)
 		}},
 		limittest.Duration("hookGiveUp", before(day), 1, func(_ *testing.T, d time.Duration) bool {
 			s := agent()
 			s.HookCalls = []state.Effect{{ID: "hook.1", To: "ops", Waited: d, Attempts: 1}}
-			return len(hooked(s).HookCalls) == 1
+			return len(stepWithHook(s).HookCalls) == 1
 		}),
 		limittest.Duration("hookToldEvery", before(day), 1, func(_ *testing.T, d time.Duration) bool {
 			s := agent()
 			s.FailingHooks = map[string]state.FailingHook{"ops": {Since: nine.Add(-d), Untold: 1, Told: nine.Add(-d)}}
-			return len(hooked(s).Outbox) == 0
+			return len(stepWithHook(s).Outbox) == 0
 		}),
 		limittest.Duration("hookToldEvery", before(day), 1, func(_ *testing.T, d time.Duration) bool { // a hook that works again
 			s := agent()
 			s.FailingHooks = map[string]state.FailingHook{"ops": {Told: nine.Add(-d)}}
-			return len(hooked(s).FailingHooks) == 1
+			return len(stepWithHook(s).FailingHooks) == 1
 		}),
 		{Const: "maxDone", Max: 16, Within: func(_ *testing.T, n int64) bool {
 			s, p, at := morning("24h")
@@ -357,7 +363,7 @@ func TestLimits(t *testing.T) {
 		// The next poll.
 		limittest.Duration("alarmLead", before(5*time.Second), 1, func(_ *testing.T, d time.Duration) bool { // too late for this minute
 			minute := nine.Add(2 * time.Minute)
-			at, _ := waiting(state.Effect{Kind: state.Reply, NotBefore: minute}).NextAlarm(statetest.Policy(), minute.Add(-d))
+			at, _ := agentWithRow(state.Effect{Kind: state.Reply, NotBefore: minute}).NextAlarm(statetest.Policy(), minute.Add(-d))
 			return at.After(minute)
 		}),
 		limittest.Duration("day", before(day), 1, func(_ *testing.T, d time.Duration) bool { // polled by the hour
@@ -386,36 +392,36 @@ func TestLimits(t *testing.T) {
 		{Const: "maxMoney", Max: 1_000_000_000, Within: func(_ *testing.T, n int64) bool { _, ok := state.Dollars(float64(n)); return ok }},
 		{Const: "fourPlaces", Max: 99, Within: func(_ *testing.T, n int64) bool { return len(state.Micros(n).String()) == len("$0.000099") }},
 		{Const: "MaxSpent", Max: 1_000_000_000, Within: func(_ *testing.T, n int64) bool {
-			return spent(agent(), state.Spending{Cost: state.Micros(n)}).Purse.Total == state.Micros(n)
+			return stepSpent(agent(), state.Spending{Cost: state.Micros(n)}).Purse.Total == state.Micros(n)
 		}},
 		{Const: "maxTokens", Max: 1_000_000_000, Within: func(_ *testing.T, n int64) bool {
-			return spent(agent(), state.Spending{Tokens: state.Tokens{Output: n}}).Lines[0].Spending.Tokens.Output == n
+			return stepSpent(agent(), state.Spending{Tokens: state.Tokens{Output: n}}).Lines[0].Spending.Tokens.Output == n
 		}},
 		{Const: "daysKept", Max: 8, Within: func(_ *testing.T, n int64) bool {
 			s := agent()
 			s.Purse.Days = many(n-1, func(i int) state.Account { return state.Account{Period: fmt.Sprint("2026-02-0", i)} })
-			return len(spent(s, state.Spending{}).Purse.Days) == int(n)
+			return len(stepSpent(s, state.Spending{}).Purse.Days) == int(n)
 		}},
 		{Const: "monthsKept", Max: 3, Within: func(_ *testing.T, n int64) bool {
 			s := agent()
 			s.Purse.Months = many(n-1, func(i int) state.Account { return state.Account{Period: fmt.Sprint("2025-0", i)} })
-			return len(spent(s, state.Spending{}).Purse.Months) == int(n)
+			return len(stepSpent(s, state.Spending{}).Purse.Months) == int(n)
 		}},
 		{Const: "countedKept", Max: 256, Within: func(_ *testing.T, n int64) bool {
 			s := agent()
 			s.Purse.Counted = many(n-1, func(i int) string { return fmt.Sprint("before", i) })
-			return len(spent(s, state.Spending{}).Purse.Counted) == int(n)
+			return len(stepSpent(s, state.Spending{}).Purse.Counted) == int(n)
 		}},
 		{Const: "countedBefore", Max: 16, Within: func(_ *testing.T, n int64) bool {
 			s := agent()
-			s.Inbox = []state.Message{said(0, 1)}
+			s.Inbox = []state.Message{cliMessage(0, 1)}
 			s.Purse.Counted = many(n, func(i int) string { return fmt.Sprint("before", i) })
 			return len(step(s, nine, state.Claimed{}).Purse.Counted) == int(n)
 		}},
 		{Const: "unpricedKept", Max: 8, Within: func(_ *testing.T, n int64) bool {
 			s := agent()
 			s.Purse.Unpriced = many(n-1, func(i int) string { return fmt.Sprint("before", i) })
-			return len(spent(s, state.Spending{Model: "new", Basis: state.BasisDearest}).Purse.Unpriced) == int(n)
+			return len(stepSpent(s, state.Spending{Model: "new", Basis: state.BasisDearest}).Purse.Unpriced) == int(n)
 		}},
 		{Const: "metersKept", Max: 133, Within: func(_ *testing.T, n int64) bool { // besides that of the last session
 			meters := many(n+1, func(i int) state.Event {
@@ -463,13 +469,13 @@ func mailOf(key string) state.Message {
 	return state.Message{Key: key, Source: state.Mail, From: "op@example.com", Operator: true, At: nine}
 }
 
-// said returns a message of the user op, with a payload of size bytes.
-func said(i, size int) state.Message {
+// cliMessage returns a message of the user op, with a payload of size bytes.
+func cliMessage(i, size int) state.Message {
 	return state.Message{Key: fmt.Sprint("cli:", i), Source: state.CLI, From: "op", Operator: true, Status: state.Queued, Size: size}
 }
 
-// running returns an agent with the turn t1 of a peer, or of the operator.
-func running(peer string) state.State {
+// agentInTurn returns an agent with the turn t1 of a peer, or of the operator.
+func agentInTurn(peer string) state.State {
 	s, m := agent(), mailOf("m1")
 	if peer != "" {
 		m.Source, m.From, m.Operator, m.Proof = state.Mesh, peer, false, state.ByToken
@@ -492,12 +498,12 @@ func asksOperator(s state.State) bool {
 	return len(step(s, nine, e).Turn.Waiting) > len(s.Turn.Waiting)
 }
 
-// collected returns the messages of one sender, of these sizes, that have one turn.
-func collected(sizes []int) []state.Message {
+// leaseOf returns the messages of one sender, of these sizes, that have one turn.
+func leaseOf(sizes []int) []state.Message {
 	s, p := agent(), statetest.Policy()
 	p.Collect = 20 * time.Second
 	for i, size := range sizes {
-		s.Inbox = append(s.Inbox, said(i, size))
+		s.Inbox = append(s.Inbox, cliMessage(i, size))
 	}
 	return s.LeaseOf(p, "cli:0")
 }
@@ -510,7 +516,7 @@ func plannedFor(kind string, d time.Duration) time.Duration {
 // roomForSelf reports whether the turn of a peer, or of the operator, may plan the nth
 // row of its kind.
 func roomForSelf(n int64, peer string) bool {
-	s := running(peer)
+	s := agentInTurn(peer)
 	s.Inbox = append(s.Inbox, many(n-1, func(i int) state.Message {
 		return state.Message{Key: fmt.Sprint("self:", i), Source: state.Self, Kind: state.KindReminder, Operator: peer == "", Status: state.Deferred, NextRetryAt: nine.Add(time.Hour), Span: time.Hour}
 	})...)
@@ -518,8 +524,8 @@ func roomForSelf(n int64, peer string) bool {
 	return len(s.Inbox) == 1+int(n)
 }
 
-// remembers returns an agent that has seen n keys.
-func remembers(prefix string, n int64) state.State {
+// agentWithSeen returns an agent that has seen n keys.
+func agentWithSeen(prefix string, n int64) state.State {
 	s := agent()
 	s.Seen = map[string]int64{}
 	for i := range n {
@@ -528,8 +534,8 @@ func remembers(prefix string, n int64) state.State {
 	return s
 }
 
-// waiting returns an agent with one row in its outbox, a mail unless it says otherwise.
-func waiting(e state.Effect) state.State {
+// agentWithRow returns an agent with one row in its outbox, a mail unless it says otherwise.
+func agentWithRow(e state.Effect) state.State {
 	s := agent()
 	if e.Channel == "" {
 		e.Channel, e.To = state.ByMail, "op@example.com"
@@ -539,8 +545,8 @@ func waiting(e state.Effect) state.State {
 	return s
 }
 
-// givenUp returns an agent with n rows that were given up.
-func givenUp(n int64) state.State {
+// agentWithUndelivered returns an agent with n rows that were given up.
+func agentWithUndelivered(n int64) state.State {
 	s := agent()
 	s.Undelivered = many(n, func(i int) state.Effect { return state.Effect{ID: fmt.Sprint("reply.t", i), Kind: state.Reply} })
 	return s
@@ -553,23 +559,25 @@ func bounces(n int64) []state.Event {
 	})
 }
 
-// lately returns n times of the last hour, all different.
-func lately(n int64) []time.Time {
+// timesWithinHour returns n times of the last hour, all different.
+func timesWithinHour(n int64) []time.Time {
 	return many(n, func(i int) time.Time { return nine.Add(-time.Duration(i+1) * time.Minute) })
 }
 
-// failedBefore returns the credential of the mailbox as it is when it fails once more
+// credentialAfterFailures returns the credential of the mailbox as it is when it fails once more
 // after n cycles.
-func failedBefore(n int64) state.Credential {
+func credentialAfterFailures(n int64) state.Credential {
 	s := agent()
 	s.Credentials = map[string]state.Credential{"imap": {Failures: int(n)}}
 	return step(s, nine, state.CredentialFailed{Name: "imap"}).Credentials["imap"]
 }
 
-// hooked steps an agent with a hook that hears everything.
-func hooked(s state.State, events ...state.Event) state.State { return hookedAt(s, nine, events...) }
+// stepWithHook steps an agent with a hook that hears everything.
+func stepWithHook(s state.State, events ...state.Event) state.State {
+	return stepWithHookAt(s, nine, events...)
+}
 
-func hookedAt(s state.State, now time.Time, events ...state.Event) state.State {
+func stepWithHookAt(s state.State, now time.Time, events ...state.Event) state.State {
 	p := statetest.Policy()
 	p.Hooks = []state.HookPolicy{{Name: "ops", On: []string{"*"}}}
 	return state.Step(s, events, p, now)
@@ -583,21 +591,21 @@ func morning(catchUp string) (state.State, state.Policy, time.Time) {
 	return s, p, at
 }
 
-// spent steps an agent that has spent something.
-func spent(s state.State, sp state.Spending) state.State {
+// stepSpent steps an agent that has spent something.
+func stepSpent(s state.State, sp state.Spending) state.State {
 	sp.ID = "s1"
 	return step(s, nine, state.Spent{Spending: sp})
 }
 
-// copying is step, with copies of sent mail.
-func copying(s state.State, now time.Time, events ...state.Event) state.State {
+// stepWithCopies is step, with copies of sent mail.
+func stepWithCopies(s state.State, now time.Time, events ...state.Event) state.State {
 	p := statetest.Policy()
 	p.Copies = true
 	return state.Step(s, events, p, now)
 }
 
-// unfiled returns a state in which n mails wait for their copy.
-func unfiled(n int64) state.State {
+// agentWithUnfiled returns a state in which n mails wait for their copy.
+func agentWithUnfiled(n int64) state.State {
 	s := agent()
 	for i := range n {
 		s.Unfiled = append(s.Unfiled, state.Unfiled{ID: fmt.Sprint("reply.", i), Sent: nine})
@@ -621,9 +629,9 @@ func outage(kind state.OutageKind, failures int, lasts time.Duration) state.Outa
 	return s.Outages[p.Login]
 }
 
-// parked returns the sessions that are parked when so many agents have each had a turn with one
+// parkedSessions returns the sessions that are parked when so many agents have each had a turn with one
 // backend and then with another.
-func parked(agents int) []state.ParkedSession {
+func parkedSessions(agents int) []state.ParkedSession {
 	s, now := agent(), time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 	for i := range agents {
 		for _, runner := range []string{"claude", "codex:1"} {

@@ -45,9 +45,7 @@ func wantMembers(t *testing.T, name string, s state.State) {
 		t.Fatalf("%s: written as\n… %.200s (%v), want\n… %.200s", name, got[max(0, n-40):], ok, want[max(0, n-40):])
 	}
 	var read, wanted state.State
-	if err := json.Unmarshal(got, &wanted); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(got, &wanted))
 	if !members.Read(got, &read, (*state.State).Members) || !reflect.DeepEqual(read, wanted) {
 		t.Fatalf("%s: read as\n%+v, want\n%+v", name, read, wanted)
 	}

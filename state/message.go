@@ -202,14 +202,14 @@ func CheckResultFields(fields []ResultField) error {
 			return fmt.Errorf("a result field must have a name of 1 to %d of the characters A-Z a-z 0-9 _ -", maxFieldName)
 		}
 		if names[f.Name] {
-			return fmt.Errorf("the result field %s is there twice", f.Name)
+			return fmt.Errorf("the result field %s appears twice", f.Name)
 		}
 		names[f.Name] = true
 		if f.Type != "" && !slices.Contains(fieldTypes, f.Type) {
 			return fmt.Errorf("the type of the result field %s must be one of %s", f.Name, strings.Join(fieldTypes, ", "))
 		}
 		if len(f.Description) > maxFieldDescription || strings.ContainsFunc(f.Description, unicode.IsControl) {
-			return fmt.Errorf("the description of the result field %s is over %d bytes, or holds a control character", f.Name, maxFieldDescription)
+			return fmt.Errorf("the description of the result field %s exceeds %d bytes or contains a control character", f.Name, maxFieldDescription)
 		}
 	}
 	return nil

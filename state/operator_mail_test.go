@@ -8,10 +8,12 @@ import (
 	"agentstateloop/state"
 )
 
-// patient is a policy with which acks wait, in half of the lives.
-func patient(p state.Policy, script []byte) state.Policy {
+const ackAfter = 90 * time.Second
+
+// withAckAfter is a policy with which acks wait, in half of the lives.
+func withAckAfter(p state.Policy, script []byte) state.Policy {
 	if len(script)/2%2 == 1 {
-		p.AckAfter = 90 * time.Second
+		p.AckAfter = ackAfter
 	}
 	return p
 }
@@ -40,7 +42,7 @@ func (l *life) wantPatience(before state.State, events []state.Event) {
 		broken("the operator is to hear of a waking that is over")
 	}
 	for _, line := range l.s.Lines {
-		if !queued(line) || line.Effect.Kind != state.Ack || l.p.AckAfter == 0 {
+		if !beginsEffect(line) || line.Effect.Kind != state.Ack || l.p.AckAfter == 0 {
 			continue
 		}
 		planned := before.AckWaits.Until

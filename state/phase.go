@@ -238,7 +238,7 @@ func (e Switched) apply(m *machine) {
 		what = WordHalt
 	}
 	m.line(Line{Kind: LineHalt, What: what, From: where, Reason: e.Reason})
-	if e.On && m.Turn.stoppable() {
+	if e.On && m.Turn.Stoppable() {
 		m.Turn.Stop = "halt"
 	}
 	m.schedule()
@@ -307,7 +307,7 @@ type Stopped struct{ Reason string }
 // apply marks the turn. The turn's owner sees the mark, ends the agent and delivers the results so
 // far.
 func (e Stopped) apply(m *machine) {
-	if !m.Turn.stoppable() || m.Turn.Stop != "" {
+	if !m.Turn.Stoppable() || m.Turn.Stop != "" {
 		return
 	}
 	m.Turn.Stop = "stop"

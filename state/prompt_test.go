@@ -38,8 +38,8 @@ func TestPromptsAreReplayed(t *testing.T) {
 	}
 }
 
-// TestPromptsDoNotEndASuspension checks that a turn that waits for another agent goes on waiting
-// when a prompt has its time, which the operator's own message ends.
+// TestPromptsDoNotEndASuspension checks that a suspended turn stays suspended when a prompt is
+// due. Only the operator's own message ends it.
 func TestPromptsDoNotEndASuspension(t *testing.T) {
 	st, _ := tellPrompts(t, "policy prompts=morning@08:00", "07:50 mail m1; poll", "07:50:01 claim", "07:50:01 start", "07:50:02 ask dorlange3120 for=2h \"well?\"", "07:50:03 suspend",
 		"08:00 poll; prompted morning", "08:01 poll")
@@ -51,9 +51,9 @@ func TestPromptsDoNotEndASuspension(t *testing.T) {
 	}
 }
 
-// TestFiringWhileAnotherIsMade checks that a time which comes while the firing before it is
-// made has its own firing: the next time is after that of the firing, and not after now.
-func TestFiringWhileAnotherIsMade(t *testing.T) {
+// TestPromptDueDuringFiring checks that a time that comes while the firing before it is made has
+// its own firing: the next time follows that of the firing, and not the present.
+func TestPromptDueDuringFiring(t *testing.T) {
 	at := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 	p := state.Policy{Turns: true, Prompts: []state.PromptPolicy{{Name: "often", At: "* * * * *", CatchUp: time.Hour, Next: func(after time.Time, _ *time.Location) time.Time {
 		return after.Truncate(time.Minute).Add(time.Minute)

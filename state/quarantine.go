@@ -217,9 +217,7 @@ type CalledNobody struct {
 
 func (e CalledNobody) apply(m *machine) {
 	m.Uncalled.Count += e.Count
-	if e.At.After(m.Uncalled.Last) {
-		m.Uncalled.Last = e.At
-	}
+	m.Uncalled.Last = latest(m.Uncalled.Last, happened(e.At, m.now))
 }
 
 func (CalledNobody) rank() (int, time.Time) { return rankEnd, time.Time{} }

@@ -204,7 +204,7 @@ func (m *machine) tellRateLimit() {
 	case len(held) > 0 && m.RateTold.IsZero():
 		m.RateTold = m.now
 		first, last := m.Inbox[held[0]], m.Inbox[held[len(held)-1]]
-		m.notice(fmt.Sprintf("%d of your mails must wait, because more than %d came within an hour ([budget] mails_an_hour). They run in their order: the next at %s, the last at %s. To run one now: `agentstateloop inbox retry %s`; `agentstateloop inbox list` shows the others.",
+		m.notice(fmt.Sprintf("%d of your mails must wait, because more than %d came within an hour ([budget] mails_an_hour). They run in order: the next at %s, the last at %s. To run one now: `agentstateloop inbox retry %s`; `agentstateloop inbox list` shows the others.",
 			len(held), m.policy.Rate, utc(first.NextRetryAt), utc(last.NextRetryAt), first.Key))
 	}
 }

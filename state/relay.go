@@ -167,7 +167,7 @@ func (e RelayAsked) apply(m *machine) {
 		Kind: Relayed, Channel: ByMail, To: m.policy.Operator,
 		// Without a callsign, so that an answer is not mistaken for mail to the peer.
 		Thread: m.subject("message from " + e.From),
-		Text: fmt.Sprintf("The agent %s asks me to pass this on to you. The text is that agent's, not mine, and I have not acted on it. An answer to this mail comes to me.\n\n%s",
+		Text: fmt.Sprintf("The agent %s asks me to pass this on to you. The text is that agent's, not mine, and I have not acted on it. A reply to this mail goes to me.\n\n%s",
 			e.From, quote(text)),
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"agentstateloop/state"
 )
 
-// TestWholeCommitsOnly checks that a commit counts with all its lines or with none of them.
-func TestWholeCommitsOnly(t *testing.T) {
+// TestReplayTakesWholeCommitsOnly checks that a commit counts with all its lines or with none of them.
+func TestReplayTakesWholeCommitsOnly(t *testing.T) {
 	first, begun, ended := state.Line{Serial: 1, Last: true}, state.Line{Serial: 2}, state.Line{Serial: 2, N: 1, Last: true}
 	for _, c := range []struct {
 		lines []state.Line

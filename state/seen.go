@@ -140,6 +140,9 @@ func (e Flagged) apply(m *machine) {
 		return
 	}
 	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
+	if len(m.ToFlag.UIDs) == 0 {
+		m.ToFlag.UIDs = nil // as it is read back
+	}
 }
 
 // MeshAcked reports that the mesh has taken acknowledgements.

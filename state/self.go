@@ -322,7 +322,7 @@ func (m *machine) tellSelfHeld() {
 	}
 	m.Streak.Told = true
 	m.line(Line{Kind: LineSleep, What: WordHeld, Count: held})
-	m.notice(fmt.Sprintf("I have woken myself %s since I last heard from you, and [turn] self_turns allows %d. Wakeups that wait: %d. Any message from you lets me go on; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
+	m.notice(fmt.Sprintf("I have woken myself %s since I last heard from you, and [turn] self_turns allows %d. Waiting wakeups: %d. Any message from you lets me continue; `agentstateloop inbox list` shows them, and `agentstateloop inbox drop` removes one.",
 		plural(m.Streak.Turns, "time"), m.policy.SelfTurns, held))
 }
 

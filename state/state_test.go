@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// WithTimesOf takes these fields and no other: what a power loss may take back.
+// WithTimesOf takes these fields, which a power loss may take back, and no other.
 func TestWithTimesOf(t *testing.T) {
 	var other state.State
 	fill(reflect.ValueOf(&other).Elem())
@@ -22,8 +22,8 @@ func TestWithTimesOf(t *testing.T) {
 	statetest.SameState(t, other.WithTimesOf(state.State{}), want)
 }
 
-// A poll that finds nothing changes only what WithTimesOf takes, whatever waits.
-func TestAnEmptyPollChangesTimes(t *testing.T) {
+// A poll that finds nothing changes only the fields that WithTimesOf takes, even if rows wait.
+func TestEmptyPollChangesOnlyTimes(t *testing.T) {
 	now := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	poll := func(s state.State, more ...state.Event) state.State {
 		now = now.Add(time.Minute)
@@ -48,9 +48,8 @@ func TestAnEmptyPollChangesTimes(t *testing.T) {
 	statetest.SameState(t, s.WithTimesOf(next), next)
 }
 
-// TestSeenIsCapped checks that what was accepted is remembered for two weeks, and
-// longer while the mailbox could not be read, and is then forgotten a hundred at a
-// time.
+// TestSeenIsCapped checks that keys are remembered for two weeks, and longer while the mailbox
+// could not be read, and are then forgotten a hundred at a time.
 func TestSeenIsCapped(t *testing.T) {
 	start := time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC)
 	s := state.New("goulard3120", "seed")

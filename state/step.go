@@ -10,24 +10,20 @@ import (
 	"time"
 )
 
-// Step is the machine (docs/design.md, "The machine"). It takes the remembered state, the events
-// and the time, and returns the new state. The new state has all further work as data: rows of the
-// outbox, the interval, flags and acknowledgements owed, history lines. Step is pure and total: it
-// does not change its arguments, and it handles every event in every state.
+// Step is the state machine (docs/design.md, "The machine"). It applies events to a state at a given
+// time and returns the new state. It performs no effects: the new state lists the work that remains,
+// such as mails to send, flags to set, messages to acknowledge and history lines to write. Step is
+// pure and total: it does not change its arguments, and it accepts every event in every state.
 //
-// Step runs the rules of beforeEvents, applies the events, and runs the rules of endings, messages,
-// plans and records. It applies events in the order given, then arrivals in the order of their own
-// time, then Polled.
+// Step runs the rules in beforeEvents, applies the events, then runs the rules in endings, messages,
+// plans and records. Events are applied in the given order, except that arrivals follow the other
+// events, sorted by their own time, and Polled comes last.
 func Step(s State, events []Event, p Policy, now time.Time) State {
-	if StepObserver != nil {
-		StepObserver(s, events, p, now)
-	}
 	return StepInOrder(&s, events, p, now, nil)
 }
 
-// StepObserver, if not nil, sees the arguments of each Step. Only tests of the order of the rules
-// set it.
-var StepObserver func(s State, events []Event, p Policy, now time.Time)
+// StepFunc is the type of Step. Tests replace Step with a function that also records its arguments.
+type StepFunc func(s State, events []Event, p Policy, now time.Time) State
 
 // StepInOrder is Step with the rules of each group in the order that the function returns for them,
 // or as they are written if it is nil. The result is the same for every order that heeds After

@@ -28,22 +28,16 @@ func FuzzStep(f *testing.F) {
 		f.Add([]byte(content), []byte{1, 2, 3})
 	}
 	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		story := statetest.New()
 		if _, err := story.Tell(string(text)); err != nil {
 			f.Fatal(err)
 		}
 		data, err := json.Marshal(story.S)
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		f.Add(data, text[:120])
 	}
 	f.Fuzz(func(t *testing.T, data, script []byte) {
@@ -68,7 +62,7 @@ type life struct {
 	script []byte
 	sane   bool // begun by New, so that what each step preserves holds from the start
 
-	unchecked bool // only live
+	unchecked state.StepFunc // replaces state.Step and the checks of its results, if set
 	asked     int
 
 	waits  map[string]bool   // message keys: accepted, and not ended
@@ -82,21 +76,21 @@ type life struct {
 // randomLife returns a new agent that lives by a script.
 func randomLife(t *testing.T, script []byte) *life {
 	return &life{
-		t: t, s: state.New("goulard3120", "seed"), p: patient(collecting(limited(statetest.Policy()), script), script),
+		t: t, s: state.New("goulard3120", "seed"), p: withAckAfter(withCollect(withBudget(statetest.Policy()), script), script),
 		now: time.Date(2026, 3, 2, 9, 30, 0, 0, time.UTC), script: script, sane: true,
 	}
 }
 
-// collecting is a policy that lets messages share turns in half of the lives.
-func collecting(p state.Policy, script []byte) state.Policy {
+// withCollect is a policy that lets messages share turns in half of the lives.
+func withCollect(p state.Policy, script []byte) state.Policy {
 	if len(script)%2 == 1 {
 		p.Collect = 20 * time.Second
 	}
 	return p
 }
 
-// limited is a policy with budgets that a life can use up.
-func limited(p state.Policy) state.Policy {
+// withBudget is a policy with budgets that a life can use up.
+func withBudget(p state.Policy) state.Policy {
 	p.Budget = state.Budget{HasCredit: true, Credit: 3 * state.Dollar, Day: state.Dollar, Low: state.Dollar / 2, Critical: state.Dollar / 10}
 	return p
 }
@@ -133,8 +127,8 @@ func (l *life) live() {
 		for range 1 + l.next(4) {
 			events = append(events, l.event())
 		}
-		if l.unchecked {
-			l.s = state.Step(l.s, events, l.p, l.now)
+		if l.unchecked != nil {
+			l.s = l.unchecked(l.s, events, l.p, l.now)
 			continue
 		}
 		l.step(events)
@@ -589,9 +583,28 @@ func (l *life) wantExpected(events []state.Event) {
 
 // future holds the times that may lie ahead, and how far.
 var future = map[string]time.Duration{
-	"NextDue": 31 * time.Minute, "NotBefore": state.MaxBackoff, "Expires": state.TokenLife, "Until": state.TokenLife, "NextRetryAt": state.MaxReminder,
-	"AskedUntil": state.PromptLease, "Next": math.MaxInt64, "Done": math.MaxInt64, // times of a prompt, which no clock makes true or false
-	"CooldownUntil": 5 * time.Minute, "SleepUntil": state.MaxSleep, "By": state.MaxPatience, "ResumeBy": state.MaxPatience,
+	"Timers.NextDue": 31 * time.Minute, "Effect.NotBefore": state.MaxBackoff, "Unfiled.NotBefore": state.MaxBackoff, "Failure.Next": state.MaxRefetch,
+	"Effect.Expires": state.MaxPatience, "OpenChallenge.Until": state.TokenLife, "Outage.Until": state.MaxOutage, "WaitingAck.Until": ackAfter,
+	"Message.NextRetryAt": state.MaxReminder, "TimedPrompt.AskedUntil": state.PromptLease,
+	"TimedPrompt.Next": math.MaxInt64, "TimedPrompt.Done": math.MaxInt64, // which no clock makes true or false
+	"Work.CooldownUntil": 5 * time.Minute, "Work.SleepUntil": state.MaxSleep, "Wait.By": state.MaxPatience, "Head.ResumeBy": state.MaxPatience,
+}
+
+// TestEveryTimeIsRepaired checks that a step after the clock was set back by years repairs every
+// time of a state.
+func TestEveryTimeIsRepaired(t *testing.T) {
+	l := randomLife(t, nil)
+	fill(reflect.ValueOf(&l.s).Elem())
+	l.s.Phase, l.s.Turn.Status, l.p.AckAfter, l.p.Copies = state.PREP, state.HeadSuspended, ackAfter, true
+	l.s.Cursor.Reread, l.s.Schedule.Alarm = nil, time.Time{}                   // days of the mailbox, a line of the crontab
+	l.s.Outbox[1].GivenUp, l.s.HookCalls[1].GivenUp = time.Time{}, time.Time{} // only Undelivered has these
+	l.s.Undelivered[1].NotBefore = time.Time{}
+	for key := range l.s.Seen {
+		l.s.Seen[key] = l.now.Unix()
+	}
+	l.now = l.now.AddDate(-5, 0, 0)
+	l.s = state.Step(l.s, nil, l.p, l.now)
+	l.wantTimes(nil)
 }
 
 // wantTimes checks that no past event lies in the future and no deadline is out of
@@ -664,7 +677,7 @@ func walkTimes(v reflect.Value, name string, visit func(string, time.Time)) {
 			if v.Type().Field(i).Name == "Announces" {
 				continue // what is announced keeps the time of its line
 			}
-			walkTimes(v.Field(i), v.Type().Field(i).Name, visit)
+			walkTimes(v.Field(i), v.Type().Name()+"."+v.Type().Field(i).Name, visit)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
@@ -697,9 +710,9 @@ func (l *life) wantAnswers(events []state.Event) {
 		}
 	}
 	for _, line := range s.Lines {
-		quiet := queued(line) && line.Effect.Kind == state.Quiet
+		quiet := beginsEffect(line) && line.Effect.Kind == state.Quiet
 		silent := line.Kind == state.LineTransition && line.New == state.IDLE && strings.HasPrefix(line.Reason, "silence")
-		if owed && l.sane && (quiet || silent) && !switchedOff(events) && !answering(events) {
+		if owed && l.sane && (quiet || silent) && !switchesHalt(events) && !queuesAnswer(events) {
 			t.Fatalf("%v: going quiet while an answer is owed: %s", events, statetest.JSON(t, s))
 		}
 	}
@@ -716,9 +729,9 @@ func (l *life) wantAnswers(events []state.Event) {
 	}
 }
 
-// answering reports whether events queue an answer, which may come in the same step
+// queuesAnswer reports whether events queue an answer, which may come in the same step
 // after a phase has ended.
-func answering(events []state.Event) bool {
+func queuesAnswer(events []state.Event) bool {
 	return slices.ContainsFunc(events, func(e state.Event) bool {
 		switch e.(type) {
 		case state.Ended, state.Controlled, state.OutboxRetried, state.Released, state.Vouched:
@@ -784,9 +797,9 @@ func (l *life) wantMails(before state.State, events []state.Event) {
 			wakes++
 		case line.Kind == state.LineTransition && line.New == state.IDLE:
 			sleeps++
-		case queued(line) && line.Effect.Kind == state.Ack:
+		case beginsEffect(line) && line.Effect.Kind == state.Ack:
 			acks++
-		case queued(line) && line.Effect.Kind == state.Quiet:
+		case beginsEffect(line) && line.Effect.Kind == state.Quiet:
 			quiets++
 		}
 	}
@@ -798,7 +811,7 @@ func (l *life) wantMails(before state.State, events []state.Event) {
 		l.t.Fatalf("%v: %d quiets for %d times IDLE", events, quiets, sleeps)
 	case quiets > 0 && !ordered && state.HasWork(l.s, l.p, l.now):
 		l.t.Fatalf("%v: going quiet on work: %s", events, statetest.JSON(l.t, l.s))
-	case before.Halted() && l.s.Halted() && acks+quiets > 0 && !switchedOff(events):
+	case before.Halted() && l.s.Halted() && acks+quiets > 0 && !switchesHalt(events):
 		l.t.Fatalf("%v: mails under HALT", events)
 	case l.sane && (len(l.s.Acks) > state.MailsAnHour || len(l.s.Quiets) > state.MailsAnHour):
 		l.t.Fatalf("%v: %d acks, %d quiets within an hour", events, len(l.s.Acks), len(l.s.Quiets))
@@ -821,11 +834,11 @@ func (l *life) wantWords(events []state.Event) {
 			delete(l.told, line.From+" blocker")
 		case line.Kind == state.LineDelivery && line.What != "sent":
 			maps.DeleteFunc(l.told, func(_, id string) bool { return id == line.ID })
-		case queued(line) && line.Effect.To == l.s.Agent:
+		case beginsEffect(line) && line.Effect.To == l.s.Agent:
 			l.t.Fatalf("%v: we write to ourselves: %+v", events, line.Effect)
-		case queued(line) && line.Effect.Kind == state.Alarm:
+		case beginsEffect(line) && line.Effect.Kind == state.Alarm:
 			l.tell(events, line.Effect.Credential+" alarm", line.ID)
-		case queued(line) && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
+		case beginsEffect(line) && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
 			l.tell(events, line.Effect.Credential+" blocker", line.ID)
 		}
 	}
@@ -839,9 +852,11 @@ func (l *life) wantWords(events []state.Event) {
 	}
 }
 
-// queued reports whether a line begins an effect. The other lines of this kind tell
+// beginsEffect reports whether a line begins an effect. The other lines of this kind tell
 // of a row that is in the outbox already and was rendered again.
-func queued(line state.Line) bool { return line.Kind == state.LineEffect && line.What == "queued" }
+func beginsEffect(line state.Line) bool {
+	return line.Kind == state.LineEffect && line.What == "queued"
+}
 
 func (l *life) tell(events []state.Event, what, id string) {
 	if old, told := l.told[what]; told && l.sane {
@@ -850,7 +865,7 @@ func (l *life) tell(events []state.Event, what, id string) {
 	l.told[what] = id
 }
 
-func switchedOff(events []state.Event) bool {
+func switchesHalt(events []state.Event) bool {
 	return slices.ContainsFunc(events, func(e state.Event) bool {
 		switch e.(type) {
 		case state.Switched, state.Controlled:
@@ -884,7 +899,7 @@ func (l *life) wantConserved(events []state.Event) {
 		case state.LineEnded:
 			delete(l.waits, line.Key) // may never have been accepted
 		case state.LineEffect:
-			if queued(line) {
+			if beginsEffect(line) {
 				once("effect", l.queued, line.ID, true)
 			}
 		case state.LineEdge:

@@ -29,7 +29,7 @@ func busySteps() []busyStep {
 	p.Hooks = []state.HookPolicy{{Name: "ops", On: []string{"tier"}}}
 	relay := state.Effect{ID: "relay.0", Kind: state.Relay, Channel: state.ByMesh, To: "dorlange3120", Credential: "smtp", Created: nine}
 
-	suspended := running("")
+	suspended := agentInTurn("")
 	suspended.Phase, suspended.PhaseSince = state.PREP, nine
 	suspended.Turn.Status = state.HeadSuspended
 	suspended.Turn.Waiting = []state.Wait{
@@ -42,7 +42,7 @@ func busySteps() []busyStep {
 		return m
 	}
 	self := state.Message{Key: "self:1", Source: state.Self, Kind: state.KindReminder, Operator: true}
-	suspended.Inbox = append(suspended.Inbox, said(1, 1), deferred(mailOf("m2"), state.OverRate), deferred(self, state.KindReminder))
+	suspended.Inbox = append(suspended.Inbox, cliMessage(1, 1), deferred(mailOf("m2"), state.OverRate), deferred(self, state.KindReminder))
 	suspended.Accepted, suspended.Streak = []time.Time{nine}, state.SelfStreak{Turns: 3}
 	suspended.AckWaits = state.WaitingAck{Until: nine}
 	suspended.Challenges = []state.OpenChallenge{{ID: "challenge.1", Key: "m0", Until: nine}}
@@ -50,7 +50,7 @@ func busySteps() []busyStep {
 	suspended.Cursor = state.Cursor{Mailbox: "box", Validity: 7, Owed: []uint32{5}, Failures: map[uint32]state.Failure{5: {Tries: 9, Told: state.ToldLater}}}
 	suspended.SendingFails = state.SendingFailure{Since: nine}
 	suspended.Lost = []state.Returned{{ID: "reply.lost", To: "op@example.com", At: nine}}
-	suspended.Undelivered = givenUp(100).Undelivered
+	suspended.Undelivered = agentWithUndelivered(100).Undelivered
 	suspended.Outbox = []state.Effect{
 		relay,
 		{ID: "reply.old", Kind: state.Reply, Channel: state.ByMail, To: "op@example.com", Created: nine, Waited: 5 * 24 * time.Hour, Attempts: 1},
@@ -59,12 +59,12 @@ func busySteps() []busyStep {
 	suspended.HookCalls = []state.Effect{{ID: "hook.0", To: "gone"}}
 	suspended.Unfiled = []state.Unfiled{{ID: "reply.copy", Sent: nine.Add(-24 * time.Hour), Attempts: 1}}
 
-	long := running("")
+	long := agentInTurn("")
 	long.Turn.Since = nine.Add(-2 * time.Minute)
 	long.Outbox, long.AckWaits = []state.Effect{relay}, state.WaitingAck{Until: nine}
 
 	// An older version gave all open questions one deadline. The clock was set back since.
-	old := running("")
+	old := agentInTurn("")
 	old.Turn.Status, old.Turn.ResumeBy, old.Turn.Patience = state.HeadSuspended, nine.Add(3*time.Hour), time.Hour
 	old.Turn.Waiting = []state.Wait{{ID: "ask.1", To: "dorlange3120", Asked: nine.Add(2 * time.Hour)}}
 
@@ -116,15 +116,15 @@ func TestOrderOfStep(t *testing.T) {
 	for _, c := range busySteps() {
 		t.Run(c.name, func(t *testing.T) {
 			after := state.Step(c.before, c.events, c.policy, nine)
-			if got := told(after.Lines); !slices.Equal(got, c.want) {
+			if got := lineSummaries(after.Lines); !slices.Equal(got, c.want) {
 				t.Errorf("the lines are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})
 	}
 }
 
-// told returns each line in words: its kind, what it records, and of what.
-func told(lines []state.Line) (all []string) {
+// lineSummaries returns each line in words: its kind, what it records, and of what.
+func lineSummaries(lines []state.Line) (all []string) {
 	for _, l := range lines {
 		words := []string{string(l.Kind), string(l.What)}
 		switch l.Kind {
@@ -145,14 +145,14 @@ func told(lines []state.Line) (all []string) {
 // TestFreeRulesCommute checks that the order of the rules of a group does not matter where After
 // leaves it open: in all stories, in busy steps, and in random lives.
 func TestFreeRulesCommute(t *testing.T) {
-	steps := statetest.CheckOrders(t, func() {
-		playBusySteps()
-		playStories(t)
+	steps := statetest.CheckOrders(t, func(step state.StepFunc) {
+		playBusySteps(step)
+		playStories(t, step)
 		for n := range 100 {
 			random := rand.New(rand.NewPCG(uint64(n), 1))
 			script := many(200, func(int) byte { return byte(random.Uint32()) })
 			life := randomLife(t, script)
-			life.unchecked = true
+			life.unchecked = step
 			life.live()
 		}
 	})
@@ -161,14 +161,14 @@ func TestFreeRulesCommute(t *testing.T) {
 	}
 }
 
-// TestEveryAfterBinds checks that the table says only as much as it must: a rule that runs before
+// TestEveryAfterIsNeeded checks that the table says only as much as it must: a rule that runs before
 // one that it names changes the result of some step, and no rule is named whose place follows from
 // the others.
-func TestEveryAfterBinds(t *testing.T) {
+func TestEveryAfterIsNeeded(t *testing.T) {
 	var steps []statetest.Recorded
-	statetest.Observe(func() {
-		playBusySteps()
-		playStories(t)
+	statetest.Observe(func(step state.StepFunc) {
+		playBusySteps(step)
+		playStories(t, step)
 	}, func(r statetest.Recorded) { steps = append(steps, r) })
 
 	var groups [][]state.Rule
@@ -219,21 +219,21 @@ func changes(t *testing.T, step statetest.Recorded, group, order []state.Rule) (
 	})
 }
 
-func playBusySteps() {
+func playBusySteps(step state.StepFunc) {
 	for _, c := range busySteps() {
-		state.Step(c.before, c.events, c.policy, nine)
+		step(c.before, c.events, c.policy, nine)
 	}
 }
 
-// TestGivenUpHookCallsMakeRoom checks that rows which are given up make room for what is
-// announced in the same step.
-func TestGivenUpHookCallsMakeRoom(t *testing.T) {
+// TestExpiredHookCallsMakeRoom checks that rows that are given up make room for the announcements
+// of the same step.
+func TestExpiredHookCallsMakeRoom(t *testing.T) {
 	s := agent()
 	s.HookCalls = many(200, func(i int) state.Effect { return state.Effect{ID: fmt.Sprint("hook.", i), To: "ops"} })
 	s.HookCalls[0].Waited, s.HookCalls[0].Attempts = 24*time.Hour, 1
-	s = hooked(s, state.MemoryReset{})
+	s = stepWithHook(s, state.MemoryReset{})
 	want := []string{"reset", "delivery undeliverable hook.0", "effect queued notice", "effect queued hook"}
-	if got := told(s.Lines); !slices.Equal(got, want) {
+	if got := lineSummaries(s.Lines); !slices.Equal(got, want) {
 		t.Errorf("the lines are %q, want %q", got, want)
 	}
 }

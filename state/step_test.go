@@ -10,6 +10,14 @@ import (
 	"agentstateloop/state"
 )
 
+// check fails the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestMintedIDs checks that an id is never minted twice, not even by a state that
 // was restored from an older copy.
 func TestMintedIDs(t *testing.T) {
@@ -34,13 +42,13 @@ func TestMintedIDs(t *testing.T) {
 	}
 }
 
-// TestSendingPauses checks how many minutes pass between the tries of a row that fails, each
-// at the end of the pause before it.
+// TestSendingPauses checks the minutes between the tries of a failing row, each made at the end
+// of its pause.
 func TestSendingPauses(t *testing.T) {
 	const id = "effect.1"
 	sends := func(kind state.EffectKind, failed state.SendFailed) state.State {
 		failed.ID = id
-		s := waiting(state.Effect{ID: id, Kind: kind})
+		s := agentWithRow(state.Effect{ID: id, Kind: kind})
 		return step(s, nine, state.Sending{ID: id}, failed)
 	}
 	again := func(failed state.SendFailed) func(state.State, time.Time) (state.State, time.Time) {
@@ -64,7 +72,7 @@ func TestSendingPauses(t *testing.T) {
 		"an hour at most":      {sends(state.Notice, state.SendFailed{}), again(state.SendFailed{RetryAfter: 2 * time.Hour}), []int{60, 60}},
 		"a hook": {hook, func(s state.State, now time.Time) (state.State, time.Time) {
 			s.LastStep = now // so that a day does not pass
-			s = hookedAt(s, now, state.HookFailed{ID: "hook.1"})
+			s = stepWithHookAt(s, now, state.HookFailed{ID: "hook.1"})
 			return s, s.HookCalls[0].NotBefore
 		}, []int{1, 2, 4, 8, 16, 32, 60, 60}},
 	} {

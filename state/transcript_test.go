@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 var update = flag.Bool("update", false, "write what the machine does into testdata/*.txt")
@@ -31,9 +32,7 @@ func TestTranscripts(t *testing.T) {
 	for _, file := range storyFiles(t) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			want := string(data)
 			got, err := statetest.New().Tell(want)
 			if err != nil {
@@ -43,9 +42,7 @@ func TestTranscripts(t *testing.T) {
 				return
 			}
 			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.WriteFile(file, []byte(got), 0o644))
 				return
 			}
 			t.Errorf("%s: the machine answers differently:\n%s", file, firstDifference(want, got))
@@ -62,14 +59,12 @@ func storyFiles(t testing.TB) []string {
 	return files
 }
 
-// playStories plays all stories, without a look at their results.
-func playStories(t testing.TB) {
+// playStories plays all stories with step in the place of state.Step, and ignores their results.
+func playStories(t testing.TB, step state.StepFunc) {
 	for _, file := range storyFiles(t) {
 		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := statetest.New().Tell(string(data)); err != nil {
+		check(t, err)
+		if _, err := statetest.NewWith(step).Tell(string(data)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 	}

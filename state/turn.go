@@ -226,7 +226,7 @@ type Reaped struct {
 // only seemed dead finds itself stale. The questions of the turn to other agents are forgotten; its
 // outside work may still report.
 func (e Reaped) apply(m *machine) {
-	if m.Turn.Status != HeadDispatched && m.Turn.Status != HeadRunning || m.stale(e.TurnID, e.Epoch, "reaped") {
+	if !m.Turn.InAttempt() || m.stale(e.TurnID, e.Epoch, "reaped") {
 		return
 	}
 	m.turnLine(WordReaped, e.Reason)

@@ -104,7 +104,7 @@ func (m *machine) withdrawNotices() {
 		kept := func(id string) bool { return m.undeliveredIndex(id) >= 0 }
 		if len(row.Tells) > 0 && row.neverSent() && !slices.ContainsFunc(row.Tells, kept) {
 			i, _ := m.effectIndex(row.ID)
-			m.endEffect(i, WordWithdrawn, "what it tells is over")
+			m.endEffect(i, WordWithdrawn, "the undelivered messages that it reports are gone")
 		}
 	}
 }

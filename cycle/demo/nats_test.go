@@ -85,9 +85,9 @@ func (w stopsAt) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// TestTheServerEndsWithAnInterruptedDemo checks that no server stays when the demo is
+// TestInterruptedDemoEndsServer checks that no server stays when the demo is
 // interrupted.
-func TestTheServerEndsWithAnInterruptedDemo(t *testing.T) {
+func TestInterruptedDemoEndsServer(t *testing.T) {
 	t.Parallel()
 	program, pids := noted(t, "exec "+fleettest.Program(t)+` "$@"`)
 	ctx, stop := context.WithCancel(t.Context())
@@ -99,8 +99,8 @@ func TestTheServerEndsWithAnInterruptedDemo(t *testing.T) {
 	haveEnded(t, pids, 1)
 }
 
-// TestAServerThatDoesNotStart checks that the demo ends with what the server has said.
-func TestAServerThatDoesNotStart(t *testing.T) {
+// TestServerDoesNotStart checks that the demo ends with what the server has said.
+func TestServerDoesNotStart(t *testing.T) {
 	t.Parallel()
 	program, pids := noted(t, "echo 'unknown field \"sync_interval\"' >&2; exit 1")
 	err := RunNATS(t.Context(), new(bytes.Buffer), self(t), program)

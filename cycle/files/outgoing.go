@@ -143,7 +143,7 @@ func (o Outgoing) Keep(files []OpenFile) (refs []state.FileRef, err error) {
 		}
 		refs = append(refs, ref)
 		if left -= ref.Size; left < 0 {
-			return refs, fmt.Errorf("the files exceed %d MiB together, the limit of a message", mesh.MaxFilesBytes>>20)
+			return refs, fmt.Errorf("the files exceed %d MiB in total, the limit of a message", mesh.MaxFilesBytes>>20)
 		}
 	}
 	return refs, nil

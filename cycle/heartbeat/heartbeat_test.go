@@ -66,9 +66,9 @@ func ask(ctx context.Context, m *heartbeat.Monitor, reason string) error {
 	return call.Send(ctx, reason)
 }
 
-// A failure goes where each kind of monitor expects it, and all else stays in the
-// address.
-func TestWhereAFailureGoes(t *testing.T) {
+// A failure is reported at the URL that each kind of monitor expects. The rest of the address is
+// unchanged.
+func TestFailureURL(t *testing.T) {
 	var got *http.Request
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r }))
 	defer server.Close()
@@ -112,8 +112,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// What a server may answer costs one request, Patience at most, and names no address.
-func TestAnswers(t *testing.T) {
+// Any answer of a server costs one request and at most Patience, and no error names the address.
+func TestServerAnswers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	requests := map[string]int{}
@@ -178,7 +178,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A server that does not even accept, or says nothing in TLS, costs Patience at most.
+// A server that does not accept, or is silent in TLS, costs at most Patience.
 func TestSilentServers(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -247,9 +247,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A monitor whose chain ends in another root than before is believed at the second
-// connection.
-func TestAnotherRoot(t *testing.T) {
+// A monitor whose chain ends in another root than before is accepted at the second connection.
+func TestChangedRootIsAccepted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "roots")
 	for _, test := range []struct {
 		from        *mailtest.CA
@@ -281,7 +280,7 @@ func TestAnotherRoot(t *testing.T) {
 
 // The connection that was made ahead carries the request. If the server has ended it,
 // no second one is made.
-func TestOneConnection(t *testing.T) {
+func TestConnectionIsMadeOnce(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -319,8 +318,8 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
-// An address that cannot be used is refused without a word of it.
-func TestWrongAddresses(t *testing.T) {
+// An invalid address is refused, and the error does not repeat it.
+func TestInvalidAddresses(t *testing.T) {
 	for address, want := range map[string]error{
 		"":                                     heartbeat.ErrNotURL,
 		"hc-ping.com/secret-key":               heartbeat.ErrNotURL,
@@ -357,9 +356,9 @@ func TestWrongAddresses(t *testing.T) {
 	}
 }
 
-// The address and its keys are redacted in whatever form; names that stand elsewhere too
-// are not.
-func TestSecrets(t *testing.T) {
+// The address and its keys are redacted in every form, but names that also occur elsewhere are
+// not.
+func TestAddressIsRedacted(t *testing.T) {
 	for address, test := range map[string]struct{ hidden, shown []string }{
 		"https://hc-ping.com/073305d2-3582-4dd6-b6a3-425e88583ca2": {
 			[]string{"073305d2-3582-4dd6-b6a3-425e88583ca2", "/073305d2-3582-4dd6-b6a3-425e88583ca2/fail"}, []string{"hc-ping.com"},

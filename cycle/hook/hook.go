@@ -180,7 +180,7 @@ func (p *Program) run(ctx context.Context, c Call, safeOutput func([]byte) strin
 	case err == nil:
 		return nil
 	case errors.Is(err, capture.ErrTooMuch):
-		return &Error{Reason: fmt.Sprintf("it printed more than %d KiB and was killed", maxPrinted>>10)}
+		return &Error{Reason: fmt.Sprintf("it was killed because its output exceeds %d KiB", maxPrinted>>10)}
 	case cmd.ProcessState != nil && cmd.ProcessState.Exited() && len(printed.Stderr) > 0:
 		return &Error{Reason: fmt.Sprintf("%v: %s", err, safeOutput(lastLine(printed.Stderr)))}
 	}

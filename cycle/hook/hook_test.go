@@ -42,8 +42,7 @@ func deliver(t *testing.T, h hook.Hook) string {
 	return fmt.Sprintf("%v %v %s", failed.Permanent, failed.RetryAfter, failed.Reason)
 }
 
-// TestProgram checks what becomes of programs that fail, hang, flood, and leave others
-// behind.
+// TestProgram checks programs that fail, hang, print too much, or leave child processes.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -55,7 +54,7 @@ func TestProgram(t *testing.T) {
 		"reads nothing":         {"exit 0", time.Minute, ""},
 		"fails":                 {"echo first >&2; echo second >&2; exit 78", time.Minute, "false 0s exit status 78: second"},
 		"hangs":                 {"trap '' TERM INT HUP; sleep 1000", 300 * time.Millisecond, "false 0s it timed out after 300ms"},
-		"floods":                {"yes", time.Minute, "false 0s it printed more than 64 KiB"},
+		"floods":                {"yes", time.Minute, "false 0s it was killed because its output exceeds 64 KiB"},
 		"leaves a child behind": {"sleep 1000 & exit 0", time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +73,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestAddress checks what answers mean, and that none can hold or mislead us.
+// TestAddress checks how answers are classified, and that no answer can block or mislead us.
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
@@ -168,7 +167,7 @@ func TestAddress(t *testing.T) {
 	})
 }
 
-// TestRender checks that a template that fails, or that makes too much, leaves JSON.
+// TestRender checks that JSON replaces the output of a template that fails or exceeds the limit.
 func TestRender(t *testing.T) {
 	for text, want := range map[string]string{
 		`{{.Text}}`:                       "@goulard3120: task failed, you@example.org: line one",
@@ -184,8 +183,9 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// TestDeliverEnds checks that a call which its caller has ended is not a failure of the hook.
-func TestDeliverEnds(t *testing.T) {
+// TestCanceledCallIsNoHookFailure checks that a canceled call does not count as a failure of the
+// hook.
+func TestCanceledCallIsNoHookFailure(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	h := hook.Hook{Name: "x", Program: &hook.Program{Command: []string{"/bin/true"}, Dir: t.TempDir()}}

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// TestAFollowerThatDoesNotRead checks that it is given up, and holds nothing for long.
-func TestAFollowerThatDoesNotRead(t *testing.T) {
+// TestStalledFollowerIsDropped checks that a follower that does not read is disconnected, and
+// blocks nothing for long.
+func TestStalledFollowerIsDropped(t *testing.T) {
 	ended := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		f := follower{rw: rw, connection: http.NewResponseController(rw), patience: 100 * time.Millisecond}

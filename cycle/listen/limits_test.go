@@ -90,9 +90,9 @@ func (f *slowFollower) SetWriteDeadline(t time.Time) error { f.until = t; return
 
 func (f *slowFollower) Write(p []byte) (int, error) { return len(p), nil }
 
-// TestPausesBeginAgain checks that a poll which works ends the growth of the pauses: after
+// TestPausesResetAfterSuccess checks that a poll which works ends the growth of the pauses: after
 // the next failure they begin again. Each poll takes one of pollSlots, and the test sees when.
-func TestPausesBeginAgain(t *testing.T) {
+func TestPausesResetAfterSuccess(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	synctest.Test(t, func(t *testing.T) {
 		l := &Listener{Logf: func(string, ...any) {}, pollSlots: make(chan struct{})}

@@ -19,7 +19,7 @@ import (
 const bearer = "Bearer " + token
 
 // Every source of wakes takes an idle agent to PREP.
-func TestEveryWayWakes(t *testing.T) {
+func TestEverySourceWakes(t *testing.T) {
 	ways := map[string]func(h *fixture){
 		"webhook": func(h *fixture) {
 			if code := h.call("POST", "/nudge", `{"from": "backup", "reason": "it failed"}`, "Authorization", bearer); code != http.StatusAccepted {
@@ -68,7 +68,7 @@ func (h *fixture) nudged() int {
 }
 
 // A hundred nudges during a poll cause one more poll.
-func TestABurstIsOnePoll(t *testing.T) {
+func TestBurstIsOnePoll(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.listen()
@@ -94,8 +94,8 @@ func TestABurstIsOnePoll(t *testing.T) {
 	}
 }
 
-// A listener finds what came while no listener was running.
-func TestNothingIsLostBetweenListeners(t *testing.T) {
+// A listener handles the wakes that came while no listener was running.
+func TestListenerFindsEarlierWakes(t *testing.T) {
 	for name, ring := range map[string]func(h *fixture){
 		"nudge": func(h *fixture) { check(h.t, h.agent.Ring("test", "")) },
 		"mesh":  func(h *fixture) { check(h.t, h.peer.Nudge(h.t.Context(), handle, "", "")) },
@@ -112,7 +112,7 @@ func TestNothingIsLostBetweenListeners(t *testing.T) {
 	}
 }
 
-func TestTheSecondListenerLeaves(t *testing.T) {
+func TestSecondListenerExits(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.listen()
@@ -126,7 +126,7 @@ func TestTheSecondListenerLeaves(t *testing.T) {
 }
 
 // A mesh that was down gets our wake address again.
-func TestTheMeshComesBack(t *testing.T) {
+func TestMeshReconnects(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	h.mesh.down.Store(true)
@@ -166,8 +166,8 @@ func TestSeveralAgents(t *testing.T) {
 	}
 }
 
-// A listener makes a firing of the clock in the first scan after its time.
-func TestAFiringIsMadeAtItsTime(t *testing.T) {
+// A listener fires a prompt of the clock in the first scan after its time.
+func TestPromptFiresOnTime(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	due := time.Now().Add(time.Second)

@@ -30,9 +30,9 @@ func (w *wire) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// The listener reconnects to a mail server that was away, and finds the mail that
-// came meanwhile.
-func TestTheMailServerComesBack(t *testing.T) {
+// The listener reconnects to a mail server that was away, and handles the mail that came
+// meanwhile.
+func TestMailServerReconnects(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

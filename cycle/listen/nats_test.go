@@ -43,9 +43,9 @@ func (h *fixture) overNATS(e *fleettest.Engine) (c *counted, other cycle.Carrier
 	return c, e.Client(peer)
 }
 
-// TestEveryWayWakesOverNATS checks that what another agent does on the mesh wakes a
+// TestWakesOverNATS checks that what another agent does on the mesh wakes a
 // listener, again and again.
-func TestEveryWayWakesOverNATS(t *testing.T) {
+func TestWakesOverNATS(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	_, other := h.overNATS(fleettest.Start(t, handle, peer))
@@ -72,9 +72,9 @@ func (h *fixture) idle() {
 	check(h.t, err)
 }
 
-// TestNATSServerComesBack checks that a listener hears what was sent while the server that
-// it listened to was away: with one server after that is back, with three through another.
-func TestNATSServerComesBack(t *testing.T) {
+// TestNATSServerReconnects checks that a listener handles messages that were sent while its
+// server was away: one server that comes back, and another one of a cluster of three.
+func TestNATSServerReconnects(t *testing.T) {
 	for name, start := range map[string]func(testing.TB, ...string) *fleettest.Engine{"one": fleettest.Start, "three": fleettest.StartCluster} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -95,8 +95,8 @@ func TestNATSServerComesBack(t *testing.T) {
 	}
 }
 
-// TestUnprovenNudgesArePaced checks that rings which nothing proves make a listener poll once a
-// minute at most, and keep no wake of a peer away.
+// TestUnprovenNudgesArePaced checks that unproven nudges cause at most one poll a minute, and
+// delay no wake of a peer.
 func TestUnprovenNudgesArePaced(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

@@ -46,10 +46,9 @@ func (r *roster) serve(agents ...*cycle.Agent) {
 	<-taken
 }
 
-// An agent that is added is served, an agent that changes loses no wake, and an
-// agent that is removed is free for another listener. The others are not
-// disturbed.
-func TestAgentsComeAndGo(t *testing.T) {
+// An added agent is served, a changed agent loses no wake, and a removed agent is free for
+// another listener. Other agents are not disturbed.
+func TestRosterChanges(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	r := &roster{}

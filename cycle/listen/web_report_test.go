@@ -7,7 +7,7 @@ import (
 	"agentstateloop/cycle"
 )
 
-// A service reports through the webhook on what a turn waits for, once.
+// A service reports through the webhook on outside work of a turn, once.
 func TestWebReport(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)

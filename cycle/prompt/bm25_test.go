@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEachWord checks where words begin and end, and which are the same.
-func TestEachWord(t *testing.T) {
+// TestRankingWords checks word boundaries, and which words count as the same.
+func TestRankingWords(t *testing.T) {
 	long := strings.Repeat("x", maxWord)
 	for text, want := range map[string]string{
 		"":                      "",
@@ -33,8 +33,8 @@ func TestEachWord(t *testing.T) {
 	}
 }
 
-// TestBest checks which texts a question finds, and in which order.
-func TestBest(t *testing.T) {
+// TestRankingBest checks which texts a question finds, and in which order.
+func TestRankingBest(t *testing.T) {
 	for name, c := range map[string]struct {
 		question string
 		common   bool
@@ -88,9 +88,9 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestAdd checks that Add reports whether a text shares a word, and that Best
+// TestRankingAdd checks that Add reports whether a text shares a word, and that Best
 // returns the ids that it was given.
-func TestAdd(t *testing.T) {
+func TestRankingAdd(t *testing.T) {
 	r := NewRanking("red", "door")
 	for id, text := range map[int]string{70: "the door", -1: "the window", 12: ""} {
 		if got, want := r.Add(id, text), id == 70; got != want {
@@ -102,8 +102,8 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestManyEquals checks that many equally good texts stay in their order.
-func TestManyEquals(t *testing.T) {
+// TestRankingKeepsOrderOfEquals checks that many equally good texts stay in their order.
+func TestRankingKeepsOrderOfEquals(t *testing.T) {
 	r := NewRanking("red")
 	r.Common = true
 	var good, better []int
@@ -121,8 +121,8 @@ func TestManyEquals(t *testing.T) {
 	}
 }
 
-// TestEmptyQuestion checks that a question without a word is empty.
-func TestEmptyQuestion(t *testing.T) {
+// TestRankingOfEmptyQuestion checks that a question without a word is empty.
+func TestRankingOfEmptyQuestion(t *testing.T) {
 	for question, want := range map[string]bool{"": true, "?!": true, "a": false, "漢": false} {
 		if got := NewRanking(question).Empty(); got != want {
 			t.Errorf("NewRanking(%q).Empty() = %v, want %v", question, got, want)
@@ -130,9 +130,9 @@ func TestEmptyQuestion(t *testing.T) {
 	}
 }
 
-// TestLongQuestion checks that the beginning of a long question counts, and its
+// TestRankingOfLongQuestion checks that the beginning of a long question counts, and its
 // end does not.
-func TestLongQuestion(t *testing.T) {
+func TestRankingOfLongQuestion(t *testing.T) {
 	var question strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&question, "w%d w%[1]d ", i)

@@ -163,8 +163,8 @@ func shifted(a rune) func(string) string {
 
 var ourTags = []string{tagMessage, tagMemory, tagHistory, tagAsked, tagAnswered, tagSummary, tagReport, tagSaid, tagFields, tagFiles, tagAskedFor, tagSystem}
 
-// TestDisguises checks that no disguise of a tag stays whole.
-func TestDisguises(t *testing.T) {
+// TestDisguisedTagsAreBroken checks that no disguise of a tag stays whole.
+func TestDisguisedTagsAreBroken(t *testing.T) {
 	number := 0
 	for class, writers := range disguises {
 		t.Run(class, func(t *testing.T) {
@@ -209,9 +209,9 @@ func wantNoTag(t *testing.T, text string) {
 	}
 }
 
-// TestEveryOpening checks that each character that becomes a bracket when it is
+// TestAllOpeningBracketsAreKnown checks that each character that becomes a bracket when it is
 // decomposed is known as one.
-func TestEveryOpening(t *testing.T) {
+func TestAllOpeningBracketsAreKnown(t *testing.T) {
 	for r := range rune(unicode.MaxRune + 1) {
 		for _, form := range []norm.Form{norm.NFKC, norm.NFKD} {
 			if strings.ContainsFunc(form.String(string(r)), isOpening) && !isOpening(r) {

@@ -51,8 +51,8 @@ func TestMessageWithFiles(t *testing.T) {
 	}
 }
 
-// TestAlters checks which names would not stand in a fence as they are.
-func TestAlters(t *testing.T) {
+// TestFenceAltersNames checks which names a fence would alter.
+func TestFenceAltersNames(t *testing.T) {
 	for name, want := range map[string]bool{"old.csv": false, "گزارش\u200cها.pdf": false, "❤\ufe0f.png": false, "《红楼梦》.pdf": false, "ᐸmessage.txt": true, "‹files›.pdf": true} {
 		if Alters(name) != want {
 			t.Errorf("%q: %v, want %v", name, !want, want)
@@ -60,8 +60,8 @@ func TestAlters(t *testing.T) {
 	}
 }
 
-// TestTextsThatStay checks that texts which hold no tag of ours stay as they are.
-func TestTextsThatStay(t *testing.T) {
+// TestFenceKeepsPlainTexts checks that texts without a tag of ours stay unchanged.
+func TestFenceKeepsPlainTexts(t *testing.T) {
 	for _, text := range []string{
 		"a < b, c > d, x << 3, 3 <> 4", "if n <= messages", "<div class=\"message\">", "<-history", "<!-- message -->", "</div>\nmessage",
 		"List<String> s", "<http://example.org/message>", "a &lt; b &amp; c", "& message", "&message;", "&#;message", "&#99999999999;message",
@@ -74,9 +74,9 @@ func TestTextsThatStay(t *testing.T) {
 	}
 }
 
-// TestEmptyTexts checks that an empty text has no fence, so that a template can ask
+// TestFenceOfEmptyText checks that an empty text has no fence, so that a template can ask
 // whether there is one.
-func TestEmptyTexts(t *testing.T) {
+func TestFenceOfEmptyText(t *testing.T) {
 	for name, fenced := range map[string]func(string) string{"memory": fences.Memory, "summary": fences.Summary, "said": fences.AgentOutput} {
 		if got := fenced(""); got != "" {
 			t.Errorf("%s: an empty text is fenced: %q", name, got)

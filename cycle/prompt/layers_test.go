@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestNames checks that each layer has a built-in template, and each template a
+// TestEachLayerHasTemplate checks that each layer has a built-in template, and each template a
 // layer.
-func TestNames(t *testing.T) {
+func TestEachLayerHasTemplate(t *testing.T) {
 	entries, err := builtIn.ReadDir("templates")
 	if err != nil {
 		t.Fatal(err)
@@ -25,9 +25,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestJoin checks which layers are in the system prompt and which on standard
+// TestLayersOfEachPart checks which layers are in the system prompt and which on standard
 // input.
-func TestJoin(t *testing.T) {
+func TestLayersOfEachPart(t *testing.T) {
 	system := func(text string, told bool) Layer { return Layer{Part: PartSystem, Text: text, Included: told} }
 	message := func(text string, told bool) Layer { return Layer{Part: PartMessage, Text: text, Included: told} }
 	for name, c := range map[string]struct {

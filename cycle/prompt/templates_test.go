@@ -61,6 +61,7 @@ func TestBuiltInLayers(t *testing.T) {
 		{"identity", Data{Callsign: "@ann", Runner: "codex", Source: state.Self}, "You are @ann. No message arrived: you woke yourself, see below. Your answer is stored, but not sent to anyone."},
 		{"trust", Data{Source: state.Mail, From: "a@example.com", Standing: "your operator", Trust: "all"},
 			"Source: mail\nFrom: a@example.com (your operator)\nTrust: all"},
+		{"phase", Data{Now: sentAt, Phase: state.IDLE}, "It is 2026-03-01 09:30 UTC. You are in IDLE."}, // before the first poll
 		{"phase", Data{Now: sentAt, Phase: state.IDLE, PhaseSince: sentAt.Add(-time.Hour)},
 			"It is 2026-03-01 09:30 UTC. You have been in IDLE since 2026-03-01 08:30."},
 		{"phase", Data{Now: sentAt, Local: "2026-03-01 10:30", Phase: state.IDLE, PhaseSince: sentAt.Add(-time.Hour)},
@@ -149,9 +150,9 @@ func matches(text, pattern string) bool {
 	return ok && text == ""
 }
 
-// TestTold checks that a session that continues is told only what changes, and
-// that no turn is told the question for a summary.
-func TestTold(t *testing.T) {
+// TestContinuedSessionGetsChangesOnly checks that a continued session gets only the changes, and
+// that no turn gets the question for a summary.
+func TestContinuedSessionGetsChangesOnly(t *testing.T) {
 	d := Data{Left: "$1", Memory: "m", ResetNote: "r", History: "h", Wake: "retry", Message: "hi"}
 	for fresh, want := range map[bool]string{
 		true:  "reset identity rules trust phase budget memory wake history message",
@@ -265,8 +266,8 @@ func TestUnreadableTemplate(t *testing.T) {
 	}
 }
 
-// TestFaults checks what is reported about a folder as a whole.
-func TestFaults(t *testing.T) {
+// TestFolderFaults checks the faults of a folder as a whole.
+func TestFolderFaults(t *testing.T) {
 	own := folder(t, map[string]string{"ruels.tmpl": "a slip", "rules.tmpl": "fine", "README": "notes"})
 	want := filepath.Join(own.Folder, "ruels.tmpl") + " is not a layer: expected one of reset, identity, rules,"
 	if faults := own.Faults(); len(faults) != 1 || !strings.HasPrefix(faults[0], want) {

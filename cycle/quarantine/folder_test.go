@@ -53,9 +53,9 @@ func TestNotQuarantined(t *testing.T) {
 	}
 }
 
-// TestAnotherKeysVerdict checks that an item is not found under the key of the
+// TestMovedItemIsNotFound checks that an item is not found under the key of the
 // folder that it was moved to.
-func TestAnotherKeysVerdict(t *testing.T) {
+func TestMovedItemIsNotFound(t *testing.T) {
 	f := newFolder(t)
 	keep(t, intake(f, state.State{}), verdict("one"), "x")
 	if err := os.Rename(f.Store.Path(Dir("one")), f.Store.Path(Dir("two"))); err != nil {
@@ -88,8 +88,8 @@ func TestItemsAreInOrder(t *testing.T) {
 	}
 }
 
-// TestDamagedItems checks that what cannot be read hides no other item, and that
-// asking for it returns an error.
+// TestDamagedItems checks that an unreadable item hides no other item, and that opening it
+// returns an error.
 func TestDamagedItems(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
@@ -145,8 +145,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestSame checks what counts as the same item under another key.
-func TestSame(t *testing.T) {
+// TestSameItemUnderOtherKey checks what counts as the same item under another key.
+func TestSameItemUnderOtherKey(t *testing.T) {
 	item := Item{Verdict: verdict("mail:7:12")}
 	same := item.Same([]byte("text"))
 	other := Item{Verdict: verdict("mail:8:1")}

@@ -14,8 +14,7 @@ import (
 	"agentstateloop/state"
 )
 
-// TestKnownItems checks that what the state knows is neither kept nor counted
-// again.
+// TestKnownItems checks that items that the state knows are neither kept nor counted again.
 func TestKnownItems(t *testing.T) {
 	for name, c := range map[string]struct {
 		state  state.State
@@ -77,8 +76,7 @@ type rejects struct {
 	want int           // of them kept
 }
 
-// TestSenderLimits checks how much one sender may have kept in a day, and who
-// counts as one.
+// TestSenderLimits checks the daily limit of one sender, and which names count as one sender.
 func TestSenderLimits(t *testing.T) {
 	const known = "op@example.com"
 	for name, all := range map[string][]rejects{
@@ -208,9 +206,9 @@ func TestNewItemLargerThanAll(t *testing.T) {
 	}
 }
 
-// TestKeptByADeadPoll checks that an item of a poll that died is written again,
+// TestItemOfDeadPollIsWrittenAgain checks that an item of a poll that died is written again,
 // whatever the limits are, and counts once.
-func TestKeptByADeadPoll(t *testing.T) {
+func TestItemOfDeadPollIsWrittenAgain(t *testing.T) {
 	f := newFolder(t)
 	for i := range senderItems {
 		keep(t, intake(f, state.State{}), verdict(fmt.Sprint("k", i)), "x")
@@ -228,8 +226,8 @@ func TestKeptByADeadPoll(t *testing.T) {
 	}
 }
 
-// TestReleasedLeftovers checks that what was released before a crash leaves the
-// folder, and does not count.
+// TestReleasedLeftovers checks that the folder of an item that was released before a crash is
+// removed, and does not count.
 func TestReleasedLeftovers(t *testing.T) {
 	f := newFolder(t)
 	in := intake(f, state.State{})
@@ -241,9 +239,9 @@ func TestReleasedLeftovers(t *testing.T) {
 	}
 }
 
-// TestEvents checks that an observation that rejects an item reports how many
+// TestEventCountsItems checks that an observation that rejects an item reports how many
 // items there are, and one that rejects nothing reports nothing.
-func TestEvents(t *testing.T) {
+func TestEventCountsItems(t *testing.T) {
 	f := newFolder(t)
 	in := intake(f, state.State{})
 	if events := in.Events(); len(events) != 0 {

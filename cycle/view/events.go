@@ -131,7 +131,7 @@ func (r Reader) EventsFromNow() (*Events, error) {
 		return nil, err
 	}
 	e := &Events{agent: r.Handle, store: r.Store, at: Cursor{Serial: s.Serial, N: wholeSerial}, seen: s.Serial, begun: true}
-	if st := s.Turn.Status; st == state.HeadDispatched || st == state.HeadRunning || s.Turn.Lingering() {
+	if s.Turn.NeedsRunner() {
 		e.open(s.Turn.TurnID, s.Turn.Epoch, 0)
 		steps, err := e.feed.Next()
 		if err != nil {

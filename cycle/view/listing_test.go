@@ -26,8 +26,7 @@ func kept(t *testing.T, st *store.Store, key string, source state.Source, payloa
 const withFile = "Subject: =?utf-8?q?gr=C3=BCn?= \r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n" +
 	"--b\r\nContent-Type: application/pdf; name=a.pdf\r\nContent-Disposition: attachment; filename=a.pdf\r\n\r\nx\r\n--b--\r\n"
 
-// TestHeadline checks what a list shows of payloads of every kind, whole, damaged and
-// missing.
+// TestHeadline checks the headlines of payloads of every kind: whole, damaged and missing.
 func TestHeadline(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	long := strings.Repeat("word ", 100)
@@ -68,8 +67,8 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestHeadlineBudget checks that beyond its limit a list reads beginnings alone: the
-// subject, no files, and the length of what is damaged.
+// TestHeadlineBudget checks that beyond its limit a list reads only the beginnings: the subject
+// and no files, or the length of a damaged payload.
 func TestHeadlineBudget(t *testing.T) {
 	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
 	m := kept(t, st, "mail:1", state.Mail, withFile+strings.Repeat("x", headlineRead))

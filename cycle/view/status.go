@@ -405,7 +405,7 @@ func spendStatus(s state.State, p state.Policy, now time.Time) StatusSpend {
 func turnStatus(st *store.Store, s state.State) (StatusTurn, error) {
 	h := s.Turn
 	t := StatusTurn{Status: h.Status, Waits: []StatusWait{}}
-	if h.Status == state.HeadIdle && !h.Lingering() {
+	if !h.Stoppable() {
 		return t, nil
 	}
 	t.ID, t.Epoch, t.Since = OrNull(h.TurnID), OrNull(h.Epoch), OrNull(h.Since)

@@ -19,9 +19,7 @@ import (
 func mustAudit(t testing.TB, st *Store) Audit {
 	t.Helper()
 	a, err := st.Audit()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return a
 }
 
@@ -62,9 +60,7 @@ day 2026-03-01
 			mustRead(t, story, line)
 			continue
 		}
-		if err := commitLine(st, story, line); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitLine(st, story, line))
 		heads = append(heads, wantWhole(t, st).Head)
 	}
 	return st, story, heads
@@ -80,13 +76,9 @@ const (
 func edit(t *testing.T, st *Store, name string, change func(lines []string) []string) {
 	t.Helper()
 	data, err := os.ReadFile(st.path(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	lines := change(slices.Collect(strings.Lines(string(data))))
-	if err := os.WriteFile(st.path(name), []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(st.path(name), []byte(strings.Join(lines, "")), 0o600))
 }
 
 // TestAuditFindsChanges changes a history in many ways, each of which must be found, with the file
@@ -164,9 +156,7 @@ func TestAuditFindsChanges(t *testing.T) {
 			}
 			// Later commits do not hide it.
 			for _, line := range []string{"12:00 go", "12:01 halt"} {
-				if err := commitLine(st, story, line); err != nil {
-					t.Fatal(err)
-				}
+				check(t, commitLine(st, story, line))
 			}
 			if a := mustAudit(t, st); len(a.Breaks) == 0 {
 				t.Error("two commits later nothing is found")
@@ -177,9 +167,7 @@ func TestAuditFindsChanges(t *testing.T) {
 
 func rename(t *testing.T, st *Store, from, to string) {
 	t.Helper()
-	if err := os.Rename(st.path(from), st.path(to)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Rename(st.path(from), st.path(to)))
 }
 
 // cutSums removes the sums from files.
@@ -223,9 +211,7 @@ func reseal(t *testing.T, before string, lines []string) []string {
 			t.Fatalf("not a line: %s", raw)
 		}
 		sealed, err := seal(before, []state.Line{l})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		out, before = append(out, string(sealed[0].data)), sealed[0].sum
 	}
 	return out
@@ -260,9 +246,7 @@ func TestAuditAcceptsOrdinaryHistories(t *testing.T) {
 			do(t, st, story)
 			for i, line := range []string{"", "12:00 go", "12:01 halt"} {
 				if line != "" {
-					if err := commitLine(st, story, line); err != nil {
-						t.Fatal(err)
-					}
+					check(t, commitLine(st, story, line))
 				}
 				a := mustAudit(t, st)
 				if len(a.Breaks) > 0 {
@@ -297,9 +281,7 @@ func TestRewrittenHistoryIsFound(t *testing.T) {
 	at := slices.IndexFunc(all, func(l string) bool { return strings.Contains(l, "2026-02-10T09:00") })
 	all[at] = strings.Replace(all[at], `"from":"here"`, `"from":"mesh"`, 1)
 	genesis, err := st.genesis()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	before := genesis
 	var last chain
 	for _, raw := range reseal(t, genesis, all) {
@@ -311,17 +293,13 @@ func TestRewrittenHistoryIsFound(t *testing.T) {
 		last.Serial, last.Sum, before = l.Serial, sum, sum
 		name := st.path(historyName(l.At))
 		f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if _, err := f.WriteString(raw); err != nil {
 			t.Fatal(err)
 		}
 		f.Close()
 	}
-	if err := st.write(stored{State: mustState(t, st), Chain: last}); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.write(stored{State: mustState(t, st), Chain: last}))
 	a = wantWhole(t, st) // the forgery is consistent
 	changed := uint64(4) // the serial of the changed line
 	for _, head := range heads {
@@ -329,9 +307,7 @@ func TestRewrittenHistoryIsFound(t *testing.T) {
 			t.Errorf("head %v: %v", head, err)
 		}
 	}
-	if err := commitLine(st, story, "12:00 go"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitLine(st, story, "12:00 go"))
 	wantWhole(t, st)
 }
 
@@ -341,20 +317,14 @@ func TestChainAfterOlderHistory(t *testing.T) {
 	for _, missing := range []int{0, 1} {
 		st, story, _ := threeMonths(t)
 		cutSums(t, st, january, february, march)
-		if err := st.write(stored{State: mustState(t, st)}); err != nil {
-			t.Fatal(err)
-		}
+		check(t, st.write(stored{State: mustState(t, st)}))
 		edit(t, st, march, func(l []string) []string { return l[:len(l)-missing] })
 		before, err := st.allLines()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if a := wantWhole(t, st); a.Lines != 0 {
 			t.Errorf("%d lines have a sum", a.Lines)
 		}
-		if err := commitLine(st, story, "12:00 go"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitLine(st, story, "12:00 go"))
 		a := wantWhole(t, st)
 		if a.Lines != len(story.S.Lines) {
 			t.Errorf("%d lines have a sum, want %d", a.Lines, len(story.S.Lines))
@@ -397,12 +367,8 @@ func TestChainAfterAnyCrash(t *testing.T) {
 				t.Fatalf("crash at step %d: %v", at, a.Breaks)
 			}
 			story.S = mustState(t, again)
-			if err := commitLine(again, story, "09:41 poll"); err != nil {
-				t.Fatal(err)
-			}
-			if err := commitLine(again, story, "09:42 halt"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, commitLine(again, story, "09:41 poll"))
+			check(t, commitLine(again, story, "09:42 halt"))
 			wantWhole(t, again)
 			if err == nil {
 				break
@@ -432,19 +398,13 @@ func FuzzAudit(f *testing.F) {
 	st := &Store{Dir: filepath.Join(f.TempDir(), "agent"), Agent: "goulard3120"}
 	story := statetest.New()
 	for _, line := range storyLines(crashStory) {
-		if err := commitLine(st, story, line); err != nil {
-			f.Fatal(err)
-		}
+		check(f, commitLine(st, story, line))
 	}
 	name := st.path(historyName(story.Now))
 	data, err := os.ReadFile(name)
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	whole, err := st.allLines()
-	if err != nil {
-		f.Fatal(err)
-	}
+	check(f, err)
 	f.Add(0, 0, []byte{})
 	f.Add(10, 3, []byte("x"))
 	f.Add(len(data)-2, 1, []byte(`","sum":"`))
@@ -453,15 +413,11 @@ func FuzzAudit(f *testing.F) {
 		at = min(max(0, at), len(data))
 		drop = min(max(0, drop), len(data)-at)
 		changed := slices.Concat(data[:at], insert, data[at+drop:])
-		if err := os.WriteFile(name, changed, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(name, changed, 0o600))
 		a := mustAudit(t, st)
 		var seen []state.Line
 		for l, err := range st.History() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			seen = append(seen, l)
 		}
 		if statetest.JSON(t, seen) != statetest.JSON(t, whole) && len(a.Breaks) == 0 {
@@ -494,16 +450,10 @@ func BenchmarkAudit(b *testing.B) {
 		lines = append(lines, state.Line{Serial: uint64(i + 1), Last: true, At: benchNow.Add(time.Duration(i) * time.Millisecond), Kind: state.LineTransition, Old: state.IDLE, New: state.PREP, Reason: fmt.Sprint("operator message ", i)})
 	}
 	genesis, err := st.genesis()
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 	sealed, err := seal(genesis, lines)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := st.appendSealed(sealed); err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
+	check(b, st.appendSealed(sealed))
 	for b.Loop() {
 		if a := mustAudit(b, st); len(a.Breaks) > 0 {
 			b.Fatal(a.Breaks[0])

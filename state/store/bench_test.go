@@ -52,9 +52,7 @@ func BenchmarkStepPlainPoll(b *testing.B) {
 func commit(b *testing.B, st *Store, change func(state.State) state.State) {
 	b.Helper()
 	_, err := st.Commit(context.Background(), benchNow, func(s state.State, _ Recovery) (state.State, error) { return change(s), nil })
-	if err != nil {
-		b.Fatal(err)
-	}
+	check(b, err)
 }
 
 func BenchmarkCommit(b *testing.B) {

@@ -20,13 +20,11 @@ import (
 
 // What this program writes it reads without encoding/json, whose look at the types costs
 // a fresh process more than the rest of an empty poll.
-func TestOwnFilesSkipReflection(t *testing.T) {
+func TestOwnJSONSkipsReflection(t *testing.T) {
 	st, _ := startedStore(t)
 	for _, name := range []string{stateFile, prevFile} {
 		data, err := os.ReadFile(st.path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		var s stored
 		if !members.Read(bytes.TrimSuffix(data, []byte("\n")), &s, (*stored).Members) || s.Chain == (chain{}) {
 			t.Errorf("%s is left to encoding/json: %s", name, data)
@@ -37,9 +35,7 @@ func TestOwnFilesSkipReflection(t *testing.T) {
 		t.Fatalf("%v, %v", names, err)
 	}
 	data, err := os.ReadFile(names[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for raw := range bytes.Lines(data) {
 		var l fileLine
 		if !members.Read(bytes.TrimSuffix(raw, []byte("\n")), &l, (*fileLine).Members) || l.Sum == "" {
@@ -52,28 +48,18 @@ func TestOwnFilesSkipReflection(t *testing.T) {
 func TestOtherJSONIsRead(t *testing.T) {
 	st, _ := startedStore(t)
 	want, err := st.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	data, err := os.ReadFile(st.path(stateFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var all map[string]any
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	check(t, json.Unmarshal(data, &all))
 	all["of_another_version"] = []int{1}
 	pretty, err := json.MarshalIndent(all, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if err := os.Remove(st.path(stateFile)); err != nil { // .prev may be the same file
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(st.path(stateFile), pretty, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(st.path(stateFile), pretty, 0o600))
 	got, recovery, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
 	if err != nil || recovery != "" {
 		t.Fatalf("%q, %v", recovery, err)
@@ -95,9 +81,7 @@ func BenchmarkCold(b *testing.B) {
 				cmd := exec.Command(os.Args[0])
 				cmd.Env = append(os.Environ(), "STATE_TEST_COLD="+st.Dir)
 				out, err := cmd.Output()
-				if err != nil {
-					b.Fatal(err)
-				}
+				check(b, err)
 				var one [6]float64
 				if _, err := fmt.Sscan(string(out), &one[0], &one[1], &one[2], &one[3], &one[4], &one[5]); err != nil {
 					b.Fatal(err)

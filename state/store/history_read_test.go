@@ -28,37 +28,27 @@ func TestNewestReversesHistory(t *testing.T) {
 			if i > 20 {
 				l.Reason = l.Reason[:min(len(l.Reason), 200)]
 			}
-			if err := st.appendLines([]state.Line{l}); err != nil {
-				t.Fatal(err)
-			}
+			check(t, st.appendLines([]state.Line{l}))
 		}
 	}
 	// A torn line is skipped.
 	f, err := os.OpenFile(filepath.Join(st.Dir, historyName(january.Add(2*time.Hour))), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if _, err := f.WriteString(`{"serial":999,"kind":"no`); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check(t, f.Close())
 
 	newest := func(limit int64) []uint64 {
 		var serials []uint64
 		for l, err := range st.Newest(limit) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			serials = append(serials, l.Serial)
 		}
 		return serials
 	}
 	lines, err := st.allLines()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	var want []uint64
 	for _, l := range slices.Backward(lines) {
 		want = append(want, l.Serial)
@@ -71,9 +61,7 @@ func TestNewestReversesHistory(t *testing.T) {
 		t.Errorf("of 20 KiB %d lines: %v", len(got), got)
 	}
 	data, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	whole := bytes.SplitAfter(data[:bytes.LastIndexByte(data, '\n')+1], []byte("\n"))
 	last := int64(len(whole[len(whole)-2]))
 	for limit, want := range map[int64]int{last: 0, last + 1: 1, last + 2: 1} { // the newline before the line marks its beginning
@@ -108,15 +96,11 @@ day 2026-02-01
 			mustRead(t, story, line)
 			continue
 		}
-		if err := commitLine(st, story, line); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitLine(st, story, line))
 		want = append(want, story.S.Lines...)
 	}
 	got, err := st.allLines()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	slices.SortFunc(got, func(a, b state.Line) int { return int(a.Serial) - int(b.Serial) })
 	if statetest.JSON(t, got) != statetest.JSON(t, want) {
 		t.Errorf("history is %s\nwant %s", statetest.JSON(t, got), statetest.JSON(t, want))
@@ -131,32 +115,22 @@ day 2026-02-01
 // a crash between the rename of the state and the append.
 func TestHistoryHasEachLineOnce(t *testing.T) {
 	st, story := startedStore(t)
-	if err := commitLine(st, story, "09:40 go"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitLine(st, story, "09:40 go"))
 	whole, err := st.allLines()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	newest := len(mustState(t, st).Lines)
 	if newest == 0 {
 		t.Fatal("the last commit has no lines")
 	}
 	path := st.path(historyName(whole[0].At))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	raw := slices.Collect(bytes.Lines(data))
 	for left := range newest + 1 {
-		if err := os.WriteFile(path, slices.Concat(raw[:len(raw)-left]...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, slices.Concat(raw[:len(raw)-left]...), 0o600))
 		var got []state.Line
 		for l, err := range st.History() {
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			got = append(got, l)
 		}
 		if g, w := statetest.JSON(t, got), statetest.JSON(t, whole); g != w {

@@ -26,22 +26,16 @@ func TestHistoryTail(t *testing.T) {
 			add(t, path, `{"level":"info"}`+"\n"+`null`+"\n"+`[]`+"\n")
 		},
 		"gone": func(t *testing.T, path string) {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Remove(path))
 		},
 	}
 	for name, damage := range tails {
 		t.Run(name, func(t *testing.T) {
 			st, story := startedStore(t)
 			before, err := st.allLines()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			damage(t, st.path(historyName(story.Now)))
-			if err := commitLine(st, story, "09:40 go"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, commitLine(st, story, "09:40 go"))
 			want := slices.Concat(before, story.S.Lines)
 			if name == "gone" { // the state only has the lines of its own serial
 				want = want[len(want)-2:]
@@ -58,35 +52,27 @@ func TestHistoryHole(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "agent")
 	st := &Store{Dir: dir, Agent: "goulard3120"}
 	lines := storyLines(crashStory)
-	if err := commitLine(st, story, lines[0]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitLine(st, story, lines[0]))
 	want, err := st.allLines()
 	if err != nil || len(want) < 3 {
 		t.Fatalf("%d lines in one commit, %v", len(want), err)
 	}
 	path := st.path(historyName(story.Now))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for i := range data[:strings.LastIndexByte(strings.TrimSuffix(string(data), "\n"), '\n')] {
 		data[i] = 0
 	}
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, data, 0o600))
 	after := &Store{Dir: dir, Agent: "goulard3120"} // another process
-	if err := commitLine(after, story, lines[1]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitLine(after, story, lines[1]))
 	sameHistory(t, "hole", after, slices.Concat(want, story.S.Lines))
 	if r, err := after.Audit(); err != nil || len(r.Breaks) > 0 {
 		t.Errorf("audit: %+v, %v", r, err)
 	}
 }
 
-func TestLongLine(t *testing.T) {
+func TestHistoryLongLine(t *testing.T) {
 	st, story := startedStore(t)
 	long := strings.Repeat("long ", tailChunk)
 	for i, line := range []string{`09:40 go`, `09:41 halt "` + long + `"`, `09:42 go`, `09:43 halt`} {
@@ -96,9 +82,7 @@ func TestLongLine(t *testing.T) {
 	}
 	seen := map[string]int{}
 	for l, err := range st.History() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		seen[fmt.Sprint(l.Serial, ".", l.N)]++
 	}
 	for at, n := range seen {

@@ -23,25 +23,19 @@ func step(t *testing.T, st *Store) state.State {
 	s, err := st.Commit(context.Background(), noon, func(s state.State, _ Recovery) (state.State, error) {
 		return state.Step(s, nil, state.Policy{}, noon), nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
 func TestIDKeyIsCreatedOnce(t *testing.T) {
 	lose := func(t *testing.T, st *Store) {
 		step(t, st)
-		if err := os.Remove(st.path(IDKeyFile)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(st.path(IDKeyFile)))
 	}
 	damage := func(text string) func(*testing.T, *Store) {
 		return func(t *testing.T, st *Store) {
 			step(t, st)
-			if err := os.WriteFile(st.path(IDKeyFile), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(st.path(IDKeyFile), []byte(text), 0o600))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -58,9 +52,7 @@ func TestIDKeyIsCreatedOnce(t *testing.T) {
 		"a key cut in halves": {damage(`{"secret":"` + strings.Repeat("A", 20)), KeyDamaged},
 		"a folder": {func(t *testing.T, st *Store) {
 			lose(t, st)
-			if err := os.Mkdir(st.path(IDKeyFile), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Mkdir(st.path(IDKeyFile), 0o700))
 		}, KeyDamaged},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,9 +93,7 @@ func TestProcessesAgreeOnOneIDKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if before != "" {
-				if err := os.WriteFile(filepath.Join(dir, IDKeyFile), []byte(before), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check(t, os.WriteFile(filepath.Join(dir, IDKeyFile), []byte(before), 0o600))
 			}
 			const processes = 16
 			var keys [processes]IDKey
@@ -136,9 +126,7 @@ func TestIDKeyAfterCrash(t *testing.T) {
 	for n := 1; ; n++ {
 		st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 		step(t, st)
-		if err := os.Remove(st.path(IDKeyFile)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(st.path(IDKeyFile)))
 		steps, crashed := 0, false
 		st.Hook = func(op, path string) error {
 			if steps++; steps == n {
@@ -166,9 +154,7 @@ func TestIDKeyAfterCrash(t *testing.T) {
 func TestIDKeyStaysSecret(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "goulard"}
 	const secret = "c2VjcmV0IHNlY3JldA=="
-	if err := os.WriteFile(st.path(IDKeyFile), []byte(`{"secret":"`+secret+`","made":"`+secret+`"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(st.path(IDKeyFile), []byte(`{"secret":"`+secret+`","made":"`+secret+`"}`), 0o600))
 	_, err := st.ReadIDKey()
 	if err == nil || errors.Is(err, fs.ErrNotExist) || strings.Contains(err.Error(), secret) {
 		t.Errorf("error %v", err)

@@ -46,9 +46,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxLog", Max: 1_048_575, Within: func(t *testing.T, n int64) bool { // before a line is added
 			st := storeWith(t, logFile, strings.Repeat("x", int(n)))
-			if err := st.Log(made, "a line"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, st.Log(made, "a line"))
 			_, err := os.Lstat(st.path(logFile + ".1"))
 			return errors.Is(err, fs.ErrNotExist)
 		}},
@@ -69,9 +67,7 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("commitPatience", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
 			st := storeWith(t, "log", "")
 			lock, err := st.lockState(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer lock.Unlock()
 			synctest.Test(t, func(*testing.T) { // with a fake clock
 				began := time.Now()
@@ -99,17 +95,13 @@ func fill(t *testing.T, st *Store, name, content string) {
 	if err == nil {
 		err = os.WriteFile(st.path(name), []byte(content), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 // isUsable reports whether Obstacles accepts a file of n bytes.
 func isUsable(t *testing.T, name string, n int64) bool {
 	st := storeWith(t, name, "x")
-	if err := os.Truncate(st.path(name), n); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Truncate(st.path(name), n))
 	return len(st.Obstacles(state.State{Received: state.Received{Inbox: []state.Message{{Payload: "messages/m"}}}})) == 0
 }
 

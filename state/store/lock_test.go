@@ -84,9 +84,7 @@ func TestManyProcesses(t *testing.T) {
 	for i := range processes {
 		cmd := committer(t, dir, fmt.Sprint("p", i), each)
 		cmd.Stdout = &outs[i]
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Start())
 		cmds = append(cmds, cmd)
 	}
 	st := &Store{Dir: dir, Agent: "goulard3120"}
@@ -147,9 +145,7 @@ func wantHistoryOf(t *testing.T, st *Store, s state.State) {
 	lines := map[string]int{}
 	last := state.Line{}
 	for l, err := range st.History() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if !l.After(last.Serial, last.N) && last.Kind != "" {
 			t.Errorf("line %d.%d comes after %d.%d", l.Serial, l.N, last.Serial, last.N)
 		}
@@ -176,36 +172,26 @@ func TestKilledProcess(t *testing.T) {
 	for round := range 5 {
 		cmd := committer(t, dir, fmt.Sprint("k", round), 1<<20)
 		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
+		check(t, cmd.Start())
 		output := ""
 		lines := bufio.NewScanner(out)
 		for n := 0; n < 7+round && lines.Scan(); n++ {
 			output = lines.Text()
 		}
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		check(t, cmd.Process.Kill())
 		for lines.Scan() { // its output before the kill
 			output = lines.Text()
 		}
 		_ = cmd.Wait() // killed
 		serial, err := strconv.ParseUint(output, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		s := mustState(t, st)
 		if s.Serial < serial || s.Serial > serial+1 {
 			t.Errorf("round %d: serial %d was durable, now it is %d", round, serial, s.Serial)
 		}
 	}
-	if err := commitMany(io.Discard, dir, "end", "1"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitMany(io.Discard, dir, "end", "1"))
 	wantHistoryOf(t, st, mustState(t, st))
 }
 

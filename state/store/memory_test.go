@@ -9,27 +9,21 @@ import (
 	"agentstateloop/state"
 )
 
-// TestDropsOldestMemory checks that a new memory of another agent takes the place of the one
+// TestOldestMemoryIsDropped checks that a new memory of another agent takes the place of the one
 // that was changed longest ago.
-func TestDropsOldestMemory(t *testing.T) {
+func TestOldestMemoryIsDropped(t *testing.T) {
 	st := &Store{Dir: t.TempDir(), Agent: "a"}
 	who := func(i int) state.Principal { return state.Principal(fmt.Sprintf("peer:p%03d", i)) }
 	const oldest = state.MaxConversations / 2
 	for i := range state.MaxConversations {
-		if err := st.KeepMemory(who(i), "x"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, st.KeepMemory(who(i), "x"))
 		changed := time.Unix(2000, 0)
 		if i == oldest {
 			changed = time.Unix(1000, 0)
 		}
-		if err := os.Chtimes(st.path(memoryFile(who(i))), changed, changed); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Chtimes(st.path(memoryFile(who(i))), changed, changed))
 	}
-	if err := st.KeepMemory(who(state.MaxConversations), "x"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.KeepMemory(who(state.MaxConversations), "x"))
 	for i := range state.MaxConversations + 1 {
 		if text, err := st.Memory(who(i)); (text == "") != (i == oldest) || err != nil {
 			t.Errorf("memory %d, of which the oldest is %d: %q, %v", i, oldest, text, err)

@@ -26,9 +26,7 @@ func TestRingKeepsEachNudge(t *testing.T) {
 		t.Fatalf("no nudge: %v, %v", rung, err)
 	}
 	for i := range 100 {
-		if err := st.Ring("shell", fmt.Sprint("nudge ", i)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, st.Ring("shell", fmt.Sprint("nudge ", i)))
 	}
 	rung, err := st.Nudges()
 	if err != nil || len(rung) != 100 {
@@ -56,9 +54,7 @@ func TestRingKeepsEachNudge(t *testing.T) {
 // returns, even if another program has created the folder.
 func TestRingMakesTheFolderDurable(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
-	if err := os.Mkdir(st.Path(NudgesDir), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(st.Path(NudgesDir), 0o700))
 	synced, files := map[string]bool{}, 0
 	st.Hook = func(step, path string) error {
 		synced[path] = synced[path] || step == "fsyncdir"
@@ -67,9 +63,7 @@ func TestRingMakesTheFolderDurable(t *testing.T) {
 		}
 		return nil
 	}
-	if err := st.Ring("shell", ""); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.Ring("shell", ""))
 	if !synced[st.Path(NudgesDir)] || !synced[filepath.Clean(st.Dir)] || files != 1 {
 		t.Errorf("fsynced: %v, and %d files", synced, files)
 	}
@@ -79,16 +73,12 @@ func TestRingMakesTheFolderDurable(t *testing.T) {
 func TestNudgeReadBeforeFsync(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	mark, settle, err := st.RingAtOnce("shell", "now")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	rung, err := st.Nudges()
 	if err != nil || len(rung) != 1 || rung[0].Reason != "now" || !strings.HasPrefix(rung[0].Key, mark) {
 		t.Fatalf("seen: %+v, %v", rung, err)
 	}
-	if err := st.Unring(rung[0]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.Unring(rung[0]))
 	if err := settle(); err != nil {
 		t.Error(err)
 	}
@@ -115,9 +105,7 @@ func TestNudgeFsyncFails(t *testing.T) {
 func TestNudgeFilesOfScripts(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(dir, 0o700))
 	for content, want := range map[string]string{
 		"":                                     "",
 		"build done\n":                         "build done",
@@ -132,9 +120,7 @@ func TestNudgeFilesOfScripts(t *testing.T) {
 		`{"reason":"` + strings.Repeat("x", 9): `{"reason":"` + strings.Repeat("x", 9),
 	} {
 		path := filepath.Join(dir, "dropped")
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, []byte(content), 0o644))
 		rung, err := st.Nudges()
 		if err != nil || len(rung) != 1 {
 			t.Fatalf("%q: %v, %v", content, rung, err)
@@ -157,37 +143,25 @@ func TestNudgeFilesOfScripts(t *testing.T) {
 func TestHostileNudgeNames(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(dir, 0o700))
 	want := 0
 	for _, name := range hostileNames {
 		if strings.ContainsAny(name, "/\x00") || name == "" || name == "." || name == ".." || len(name) > 255 {
 			continue // not a possible file name
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 		if !strings.HasPrefix(name, ".") {
 			want++
 		}
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("hunter2"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(secret, []byte("hunter2"), 0o600))
 	for link, to := range map[string]string{"link": secret, "dangling": "/nowhere", "folder-link": "/"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Symlink(to, filepath.Join(dir, link)))
 		want++
 	}
-	if err := os.WriteFile(filepath.Join(dir, "half.tmp"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "half.tmp"), nil, 0o600))
+	check(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 	rung, err := st.Nudges()
 	if err != nil || len(rung) != want {
 		t.Errorf("%d nudges, want %d; %v", len(rung), want, err)
@@ -215,33 +189,21 @@ func TestHostileNudgeNames(t *testing.T) {
 func TestUnringKeepsNewerFile(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	dir := st.Path(NudgesDir)
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(dir, 0o700))
 	path := filepath.Join(dir, "ci"+MessageSuffix)
-	if err := os.WriteFile(path, []byte("the build is red"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, []byte("the build is red"), 0o600))
 	rung, err := st.Nudges()
 	if err != nil || len(rung) != 1 {
 		t.Fatal(rung, err)
 	}
 	next := filepath.Join(dir, ".next")
-	if err := os.WriteFile(next, []byte("the build is green"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, path); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.Unring(rung[0]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(next, []byte("the build is green"), 0o600))
+	check(t, os.Rename(next, path))
+	check(t, st.Unring(rung[0]))
 	if rung, err = st.Nudges(); err != nil || len(rung) != 1 || string(rung[0].Text) != "the build is green" {
 		t.Fatalf("left: %+v, %v", rung, err)
 	}
-	if err := st.Unring(rung[0]); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.Unring(rung[0]))
 	if rung, err = st.Nudges(); err != nil || len(rung) != 0 {
 		t.Errorf("left: %+v, %v", rung, err)
 	}
@@ -252,17 +214,11 @@ func TestUnringKeepsNewerFile(t *testing.T) {
 func TestRewrittenFileIsNewNudge(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	path := st.Path(filepath.Join(NudgesDir, "again"))
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Mkdir(filepath.Dir(path), 0o700))
 	keys := map[string]bool{}
 	for i := range 3 {
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, time.Time{}, time.Unix(int64(1_700_000_000+i), 0)); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(path, nil, 0o600))
+		check(t, os.Chtimes(path, time.Time{}, time.Unix(int64(1_700_000_000+i), 0)))
 		rung, err := st.Nudges()
 		if err != nil || len(rung) != 1 {
 			t.Fatal(rung, err)

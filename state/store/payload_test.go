@@ -56,9 +56,7 @@ func TestPayloadName(t *testing.T) {
 func TestKeepReplacesAPayloadAtOnce(t *testing.T) {
 	for _, step := range []string{"write", "copy", "fsync", "rename", "fsyncdir"} {
 		st := &Store{Dir: t.TempDir()}
-		if err := st.Keep("outbox/ack.1.eml", strings.NewReader("old")); err != nil {
-			t.Fatal(err)
-		}
+		check(t, st.Keep("outbox/ack.1.eml", strings.NewReader("old")))
 		st.Hook = func(at, path string) error {
 			if at == step {
 				return errNoSpace

@@ -36,9 +36,7 @@ func FuzzLoad(f *testing.F) {
 				delete(found, name)
 				continue
 			}
-			if err := os.WriteFile(st.path(name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.WriteFile(st.path(name), data, 0o600))
 		}
 		s, recovery, err := st.load()
 		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOtherAgent) {
@@ -52,15 +50,11 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		if s.Serial > math.MaxUint64/2 {
 			t.Skip("a counter at its end")
 		}
-		if err := commitPoll(st); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitPoll(st))
 		next, again, err := st.load()
 		if err != nil || again != "" || next.Serial <= s.Serial {
 			t.Errorf("after the commit: serial %d after %d, %q, %v", next.Serial, s.Serial, again, err)
@@ -93,9 +87,7 @@ func someFiles(f *testing.F) (current, prev, history []byte) {
 	st, _ := startedStore(f)
 	for name, into := range map[string]*[]byte{stateFile: &current, prevFile: &prev, "history-2026-03.jsonl": &history} {
 		data, err := os.ReadFile(st.path(name))
-		if err != nil {
-			f.Fatal(err)
-		}
+		check(f, err)
 		*into = data
 	}
 	return current, prev, history

@@ -21,9 +21,7 @@ import (
 // and every third older one. A run that requires real programs tries all.
 func TestReplay(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	every := 3
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
 		every = 1
@@ -35,9 +33,7 @@ func TestReplay(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			story := statetest.New()
 			var states []state.State
 			var lines []state.Line
@@ -142,16 +138,12 @@ func put(t *testing.T, st *Store, name, content string) {
 	t.Helper()
 	// Never write in place: state.json and its copy may be the same file.
 	remove(t, st, name)
-	if err := os.WriteFile(st.path(name), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(st.path(name), []byte(content), 0o600))
 }
 
 func remove(t *testing.T, st *Store, name string) {
 	t.Helper()
-	if err := removeIfThere(st.path(name)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, removeIfThere(st.path(name)))
 }
 
 // TestCorruptState checks that a corrupt state is rebuilt from its copy and the history, that the
@@ -201,9 +193,7 @@ func TestCorruptTwice(t *testing.T) {
 func glob(t *testing.T, st *Store, pattern string) []string {
 	t.Helper()
 	names, err := filepath.Glob(st.path(pattern))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return names
 }
 
@@ -224,9 +214,7 @@ func checkRecovered(t *testing.T, st *Store, story *statetest.Story, why string)
 	}
 	notices := 0
 	for range 2 {
-		if err := commitLine(st, story, "09:40 poll"); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitLine(st, story, "09:40 poll"))
 		for _, l := range story.S.Lines {
 			if l.Kind == state.LineRecovery {
 				notices++
@@ -279,9 +267,7 @@ func TestRebuildFromHistory(t *testing.T) {
 			if s.Seed == "" || s.Seed == story.S.Seed {
 				t.Errorf("seed %q", s.Seed)
 			}
-			if err := commitLine(st, story, "09:42 poll"); err != nil {
-				t.Fatal(err)
-			}
+			check(t, commitLine(st, story, "09:42 poll"))
 			if n := len(story.S.Acks); n > 0 {
 				t.Errorf("%d acks of last month still count", n)
 			}
@@ -348,9 +334,9 @@ func TestRecoveryAfterCrash(t *testing.T) {
 	}
 }
 
-// TestRefusedState checks that a state of a newer program or of another agent is left unchanged,
+// TestForeignStateIsRefused checks that a state of a newer program or of another agent is left unchanged,
 // with a clear error.
-func TestRefusedState(t *testing.T) {
+func TestForeignStateIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string
 		want    error
@@ -374,8 +360,8 @@ func TestRefusedState(t *testing.T) {
 	}
 }
 
-// TestNewerCopy checks an unusable state with a copy of a newer program.
-func TestNewerCopy(t *testing.T) {
+// TestCorruptStateWithNewerCopy checks an unusable state with a copy of a newer program.
+func TestCorruptStateWithNewerCopy(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "{")
 	put(t, st, prevFile, `{"version":2}`)
@@ -409,9 +395,7 @@ func TestNewAgentNeedsNoRecovery(t *testing.T) {
 // names it, and that nothing is consumed.
 func TestUnusableDirectoryIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(file, nil, 0o600))
 	for _, dir := range []string{file, filepath.Join(file, "agent"), "/proc/nothing/here"} {
 		st := &Store{Dir: dir, Agent: "goulard3120"}
 		called := false
@@ -435,30 +419,20 @@ func TestUnusableDirectoryIsAnError(t *testing.T) {
 func TestTemporaryFilesAreHarmless(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile+".tmp", "half a sta")
-	if err := os.Link(st.path(prevFile), st.path(prevFile+".tmp")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Link(st.path(prevFile), st.path(prevFile+".tmp")))
 	before := story.S
-	if err := commitLine(st, story, "09:40 go"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitLine(st, story, "09:40 go"))
 	if names := glob(t, st, "*.tmp"); len(names) > 0 {
 		t.Errorf("left: %v", names)
 	}
 	prev, err := st.parse(prevFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	statetest.SameState(t, prev, before)
 	// After a crash between the two renames, both names are the same file.
 	remove(t, st, prevFile)
-	if err := os.Link(st.path(stateFile), st.path(prevFile)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Link(st.path(stateFile), st.path(prevFile)))
 	for _, line := range []string{"09:41 halt", "09:42 go"} {
-		if err := commitLine(st, story, line); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitLine(st, story, line))
 	}
 	if prev, err := st.parse(prevFile); err != nil || prev.Serial != story.S.Serial-1 {
 		t.Errorf("the copy has serial %d, %v; the state %d", prev.Serial, err, story.S.Serial)

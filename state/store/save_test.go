@@ -17,9 +17,7 @@ import (
 func TestEmptyPollFsyncsOnce(t *testing.T) {
 	st, now := quietStore(t)
 	prev, err := os.ReadFile(st.path(prevFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for range 3 {
 		now = now.Add(time.Minute)
 		want := []string{"write state.json.tmp", "fsync state.json.tmp", "rename state.json", "done state.json"}
@@ -42,9 +40,7 @@ func TestLostPollTimes(t *testing.T) {
 	var left [][]byte
 	for range 3 {
 		data, err := os.ReadFile(st.path(stateFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		left = append(left, data)
 		now = now.Add(time.Minute)
 		pollSteps(t, st, now)
@@ -53,21 +49,15 @@ func TestLostPollTimes(t *testing.T) {
 	for _, data := range append(left, []byte("{")) {
 		lost := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: st.Agent}
 		copyDir(t, st.Dir, lost.Dir)
-		if err := os.Remove(lost.path(stateFile)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(lost.path(stateFile), data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.Remove(lost.path(stateFile)))
+		check(t, os.WriteFile(lost.path(stateFile), data, 0o600))
 		found, recovery, err := lost.load()
 		if err != nil || (recovery != "") != (string(data) == "{") {
 			t.Fatalf("%q, %v", recovery, err)
 		}
 		found.Cursor.Swept, want.Cursor.Swept = time.Time{}, time.Time{}
 		statetest.SameState(t, found.WithTimesOf(want), want)
-		if err := commitPoll(lost); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitPoll(lost))
 		wantWhole(t, lost)
 	}
 }
@@ -118,9 +108,7 @@ func TestOtherChangesAreDurable(t *testing.T) {
 				change(&next)
 				return next, nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			want := []string{"write state.json.tmp", "fsync state.json.tmp", "link state.json.prev", "rename state.json", "fsyncdir agent", "done state.json"}
 			if !slices.Equal(steps, want) {
 				t.Errorf("the steps are %q, want %q", steps, want)
@@ -154,9 +142,7 @@ func pollSteps(t *testing.T, st *Store, now time.Time) []string {
 		return state.Step(s, events, statetest.Policy(), now), nil
 	})
 	st.Hook = nil
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return steps
 }
 

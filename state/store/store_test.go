@@ -71,6 +71,14 @@ func storyLines(transcript string) []string {
 	return lines
 }
 
+// check fails the test if err is not nil.
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // errCrash is the value that a hook panics with to simulate the death of the process.
 var errCrash = errors.New("crash")
 
@@ -96,9 +104,7 @@ var faults = []fault{
 	}},
 	{"power lost", func(t *testing.T, st *Store, step, path string) error {
 		if step == "fsync" && !strings.Contains(path, "history") {
-			if err := os.Truncate(path, 0); err != nil {
-				t.Fatal(err)
-			}
+			check(t, os.Truncate(path, 0))
 		}
 		if step == "fsyncdir" && path == st.Dir {
 			undoRename(t, st)
@@ -111,13 +117,9 @@ var faults = []fault{
 func tear(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	lastLine := bytes.LastIndexByte(bytes.TrimSuffix(data, []byte("\n")), '\n') + 1
-	if err := os.Truncate(path, int64(lastLine+(len(data)-lastLine)/2)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Truncate(path, int64(lastLine+(len(data)-lastLine)/2)))
 }
 
 // undoRename restores the previous name of the state, like a power failure before the directory was
@@ -131,13 +133,9 @@ func undoRename(t *testing.T, st *Store) {
 	if last, _ := st.lastLine(historyName(s.LastStep)); len(s.Lines) > 0 && last.Serial == s.Serial {
 		return // the state was durable before the history began
 	}
-	if err := os.Remove(st.path(stateFile)); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Remove(st.path(stateFile)))
 	if prev, err := os.ReadFile(st.path(prevFile)); err == nil && s.Serial > 1 {
-		if err := os.WriteFile(st.path(stateFile), prev, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check(t, os.WriteFile(st.path(stateFile), prev, 0o600))
 	}
 }
 
@@ -159,9 +157,7 @@ func TestCommitAfterCrash(t *testing.T) {
 				for n := 1; breakCommit(t, f, n, base, before, after, history); n++ {
 					points++
 				}
-				if err := commitLine(base, story, line); err != nil {
-					t.Fatal(err)
-				}
+				check(t, commitLine(base, story, line))
 				history = append(history, after.Lines...)
 				statetest.SameState(t, story.S, after)
 			}
@@ -176,9 +172,7 @@ func TestCommitAfterCrash(t *testing.T) {
 func mustRead(t *testing.T, st *statetest.Story, line string) []state.Event {
 	t.Helper()
 	events, err := st.Read(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return events
 }
 
@@ -264,21 +258,15 @@ func copyDir(t *testing.T, from, to string) {
 	if _, err := os.Stat(from); errors.Is(err, os.ErrNotExist) {
 		return
 	}
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(to, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.CopyFS(to, os.DirFS(from)))
+	check(t, os.Chmod(to, 0o700))
 }
 
 // sameHistory checks that the history has these lines, each once, in this order.
 func sameHistory(t *testing.T, where string, st *Store, want []state.Line) {
 	t.Helper()
 	got, err := st.allLines()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if g, w := statetest.JSON(t, got), statetest.JSON(t, want); g != w {
 		t.Errorf("%s: history is\n%s\nwant\n%s", where, g, w)
 	}
@@ -317,9 +305,7 @@ func TestFailingChangeWritesNothing(t *testing.T) {
 func mustState(t *testing.T, st *Store) state.State {
 	t.Helper()
 	s, err := st.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return s
 }
 
@@ -329,21 +315,15 @@ func startedStore(t testing.TB) (*Store, *statetest.Story) {
 	st := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
 	story := statetest.New()
 	for _, line := range storyLines(crashStory) {
-		if err := commitLine(st, story, line); err != nil {
-			t.Fatal(err)
-		}
+		check(t, commitLine(st, story, line))
 	}
 	return st, story
 }
 
 func TestFilesArePrivate(t *testing.T) {
 	st, _ := startedStore(t)
-	if err := st.Ring("cron", "done"); err != nil {
-		t.Fatal(err)
-	}
-	if err := st.Log(time.Now(), "hello"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.Ring("cron", "done"))
+	check(t, st.Log(time.Now(), "hello"))
 	err := filepath.Walk(st.Dir, func(path string, info os.FileInfo, err error) error {
 		want := os.FileMode(0o600)
 		if info.IsDir() {
@@ -354,17 +334,13 @@ func TestFilesArePrivate(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 }
 
 func add(t *testing.T, path, text string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	defer f.Close()
 	if _, err := f.WriteString(text); err != nil {
 		t.Fatal(err)
@@ -380,9 +356,7 @@ func TestCommitOrder(t *testing.T) {
 		steps = append(steps, step)
 		return nil
 	}
-	if err := commitLine(st, story, "09:40 go"); err != nil {
-		t.Fatal(err)
-	}
+	check(t, commitLine(st, story, "09:40 go"))
 	if want := []string{"write", "fsync", "link", "rename", "fsyncdir", "append", "fsync", "done"}; !slices.Equal(steps, want) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
@@ -394,9 +368,7 @@ func TestCommitOrder(t *testing.T) {
 		t.Errorf("steps %v, want %v", steps, want)
 	}
 	steps = nil
-	if err := st.Ring("shell", ""); err != nil {
-		t.Fatal(err)
-	}
+	check(t, st.Ring("shell", ""))
 	if want := []string{"write", "rename", "fsync", "fsyncdir", "fsyncdir"}; !slices.Equal(steps, want) {
 		t.Errorf("a nudge: steps %v, want %v", steps, want)
 	}

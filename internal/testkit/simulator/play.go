@@ -31,6 +31,7 @@ func Play(dir string, s Story) (Outcome, error) {
 	}
 	defer w.close()
 	w.ackAfter, w.byThread, w.copies, w.fallback, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Copies, s.Fallback, s.Prompts, s.Prompts
+	w.stepState = s.StepState
 	w.disk.settle(w.stateDir())
 	w.install()
 	for i, step := range s.Steps {

@@ -7,6 +7,7 @@ import (
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit/simulator"
 	"agentstateloop/internal/testkit/statetest"
+	"agentstateloop/state"
 )
 
 // TestFreeRulesCommuteInStories checks that in the steps of whole stories the order of the
@@ -14,13 +15,15 @@ import (
 func TestFreeRulesCommuteInStories(t *testing.T) {
 	const steps = 30 // of a story
 	stories := part(200, 4)
-	checked := statetest.CheckOrders(t, func() {
+	checked := statetest.CheckOrders(t, func(step state.StepFunc) {
 		for seed := range stories {
 			dir, err := os.MkdirTemp(memory(), "simulator-")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := simulator.Play(dir, simulator.Make(seed+1, steps)); err != nil {
+			story := simulator.Make(seed+1, steps)
+			story.StepState = step
+			if _, err := simulator.Play(dir, story); err != nil {
 				t.Error(err)
 			}
 			_ = osfile.RemoveAll(dir)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // Story is everything that happens in one run. No step depends on an earlier one,
@@ -20,6 +22,8 @@ type Story struct {
 	Prompts  []ClockPrompt
 	Carrier  string // of the mesh: OverNATS, or "" for HTTP
 	Fallback bool   // [[turn.fallback]]
+
+	StepState state.StepFunc // replaces state.Step of the agent, if set
 }
 
 // Step is one event of a story.

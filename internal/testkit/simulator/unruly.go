@@ -251,8 +251,8 @@ func patience(ill int) int { return 2 + 2*ill }
 
 // tellings match the three notices about a mail that cannot be fetched.
 var tellings = map[string]*regexp.Regexp{
-	"first": regexp.MustCompile(`lists a mail that it does not hand out`),
-	"later": regexp.MustCompile(`has not handed out a mail for a day`),
+	"first": regexp.MustCompile(`lists mail that it does not deliver to me`),
+	"later": regexp.MustCompile(`has not delivered the following mail to me for a day`),
 	"ended": regexp.MustCompile(`The mail that I could not fetch`),
 }
 

@@ -63,6 +63,8 @@ type World struct {
 	count  *counters
 	record *record
 
+	stepState state.StepFunc // as in Story
+
 	ackAfter time.Duration // [replies] ack_after
 	byThread bool          // [turn] conversation = "thread"
 	copies   bool          // [replies] sent
@@ -238,6 +240,7 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		Self:    []string{w.detached()}, // a detached poll; the next poll of cron does the same work
 		Now:     w.clock.machine,
 		RunTurn: p.attempt,
+		Step:    w.stepState,
 	}
 	w.configureBackends(a)
 	p.configureHooks(a)

@@ -26,23 +26,23 @@ func (r Recorded) In(t *testing.T, order func([]state.Rule) []state.Rule) string
 	return JSON(t, state.StepInOrder(&r.State, r.Events, r.Policy, r.Now, order))
 }
 
-// Observe calls f with every Step that play makes, in any goroutine. It returns their number.
-func Observe(play func(), f func(Recorded)) (steps int) {
+// Observe runs play with a replacement of state.Step that any goroutine may call. It calls f
+// with every step that play makes, and returns their number.
+func Observe(play func(state.StepFunc), f func(Recorded)) (steps int) {
 	var mu sync.Mutex
-	state.StepObserver = func(s state.State, events []state.Event, p state.Policy, now time.Time) {
+	play(func(s state.State, events []state.Event, p state.Policy, now time.Time) state.State {
 		mu.Lock()
-		defer mu.Unlock()
 		steps++
 		f(Recorded{s, events, p, now})
-	}
-	defer func() { state.StepObserver = nil }()
-	play()
+		mu.Unlock()
+		return state.Step(s, events, p, now)
+	})
 	return steps
 }
 
-// CheckOrders checks every Step that play makes: it must have the same result with the rules of
-// each group in other orders that heed After. It returns the number of steps.
-func CheckOrders(t *testing.T, play func()) (steps int) {
+// CheckOrders runs play as Observe does. It checks that every step has the same result with the rules
+// of each group in other orders that heed After. It returns the number of steps.
+func CheckOrders(t *testing.T, play func(state.StepFunc)) (steps int) {
 	const orders = 2 // of each step
 	return Observe(play, func(r Recorded) {
 		if t.Failed() {

@@ -37,10 +37,14 @@ type Story struct {
 	out   strings.Builder
 
 	chains bool // show chains
+	step   state.StepFunc
 }
 
-func New() *Story {
-	return &Story{
+func New() *Story { return NewWith(state.Step) }
+
+// NewWith returns a story that uses step in the place of state.Step.
+func NewWith(step state.StepFunc) *Story {
+	return &Story{step: step,
 		S: state.New("goulard3120", "seed"), P: Policy(),
 		day:   time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC),
 		names: map[string]string{}, count: map[string]int{}, shown: map[string]string{},
@@ -84,7 +88,7 @@ func (st *Story) Play(line string) error {
 	if err != nil || events == nil {
 		return err
 	}
-	st.S = state.Step(st.S, events, st.P, st.Now)
+	st.S = st.step(st.S, events, st.P, st.Now)
 	st.Name()
 	st.show()
 	return nil
