@@ -183,12 +183,8 @@ func TestAProcessDiesAtEachEffect(t *testing.T) {
 					die := sim.Fault{Site: site, What: deaths[int(seed)%len(deaths)]}
 					out := play(t, sim.Story{Seed: seed, Carrier: carrier, Steps: []sim.Step{
 						{Do: sim.Hook, Kind: "fine", N: 1},
-						{Do: sim.Mail, Kind: "new", Wish: "ask"},
-						{Do: sim.Message, Kind: "message", Wish: "answer"},
-						{Do: sim.Poll, Faults: []sim.Fault{die}},
-						{Do: sim.Poll, Faults: []sim.Fault{die}},
-						{Do: sim.Report, Kind: "answer"},
-						{Do: sim.Poll, Faults: []sim.Fault{die}},
+						mail("ask"), message("answer"), poll(die), poll(die),
+						{Do: sim.Report, Kind: "answer"}, poll(die),
 					}})
 					if out.Broken != nil {
 						t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
