@@ -115,16 +115,14 @@ func (w *World) answerOperator(s Step) error {
 	}
 	o := sent[max(0, len(sent)-1-s.N%3)] // one of the newest
 	v := &ruling{question: effectOf(o.id), text: fmt.Sprintf("verdict %d of the operator.", n), at: w.clock.servers(), kind: s.Kind}
+	w.record.mu.Lock()
+	w.record.rulings = append(w.record.rulings, v)
+	w.record.mu.Unlock()
 	if s.Kind == "here" {
 		return w.answerHere(s, v)
 	}
-	w.record.mu.Lock()
-	l := &incomingMail{marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "verdict " + s.Kind, fate: settles, at: v.at}
-	w.record.incoming = append(w.record.incoming, l)
+	l := w.record.newMail("verdict "+s.Kind, settles)
 	v.mail = l
-	w.record.rulings = append(w.record.rulings, v)
-	w.record.mu.Unlock()
-	l.id = l.marker + "@example.com"
 	v.text += " " + l.marker + " do=answer"
 	from, says, subject := operator, proof(signed...), "Re: @"+handle+" about it, "+l.marker
 	switch s.Kind {
@@ -139,15 +137,12 @@ func (w *World) answerOperator(s Step) error {
 	case "STOP":
 		v.text, l.fate, l.control = "stop", obeyed, "STOP"
 	}
-	return w.deliver(l, 1, says+"From: "+from+"\nSubject: "+subject+"\nTo: "+address+"\nDate: "+l.at.Format(time.RFC1123Z)+
-		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+o.id+">\nReferences: <"+o.id+">\n\n"+v.text+"\n\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <"+address+"> wrote:\n> May I?\n")
+	return w.deliver(l, 1, says+"From: "+from+"\nSubject: "+subject+"\nTo: "+address+"\n"+l.stamp()+
+		"In-Reply-To: <"+o.id+">\nReferences: <"+o.id+">\n\n"+v.text+"\n\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <"+address+"> wrote:\n> May I?\n")
 }
 
 // answerHere runs the command `answer`.
 func (w *World) answerHere(s Step, v *ruling) error {
-	w.record.mu.Lock()
-	w.record.rulings = append(w.record.rulings, v)
-	w.record.mu.Unlock()
 	taken := false
 	err, killed := w.run("answer", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
 		_, err := a.Answer(ctx, v.question, "you", v.text)
@@ -209,7 +204,7 @@ const queryKind = "question."
 // settled reports whether a mail was the answer to a question.
 func (h history) settled(l *incomingMail) bool {
 	return h.any(func(line line) bool {
-		return line.Kind == "edge" && line.What == state.WordReport && line.Key != "" && strings.HasPrefix(line.Request, queryKind) && l.hasKey(line.Key+`"`)
+		return line.Kind == "edge" && line.What == state.WordReport && line.Key != "" && strings.HasPrefix(line.Request, queryKind) && l.hasKey(line.Key)
 	})
 }
 
@@ -271,9 +266,9 @@ func (w *World) checkAnswer(h history, q *query, l line) {
 		if v.question != q.id {
 			return false
 		}
-		return v.mail == nil && l.Source == "cli" || v.mail != nil && v.mail.hasKey(l.Key+`"`)
+		return v.mail == nil && l.Source == "cli" || v.mail != nil && v.mail.hasKey(l.Key)
 	})
-	if i < 0 && slices.ContainsFunc(w.record.incoming, func(m *incomingMail) bool { return m.kind == "reply" && m.hasKey(l.Key+`"`) }) {
+	if i < 0 && slices.ContainsFunc(w.record.incoming, func(m *incomingMail) bool { return m.kind == "reply" && m.hasKey(l.Key) }) {
 		w.count.happened("the operator answered")
 		return // an ordinary reply of the operator in that thread
 	}

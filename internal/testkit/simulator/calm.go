@@ -96,7 +96,7 @@ func (w *World) missesMail() bool {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	for _, l := range w.record.incoming {
-		if len(l.uids) > 0 && l.fate != ignored && !l.gone && !l.excused() && !known.has(l) {
+		if len(l.uids) > 0 && l.fate != ignored && !l.gone && !l.excused() && !l.isAmong(known) {
 			return true
 		}
 	}

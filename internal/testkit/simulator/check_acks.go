@@ -1,12 +1,13 @@
 package simulator
 
 import (
-	"agentstateloop/state"
 	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // These checks hold the rules for acks that wait (docs/design.md, "Phases").

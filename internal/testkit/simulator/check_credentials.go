@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"agentstateloop/state"
 	"bytes"
 	"io/fs"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // credentialTexts match the messages about a credential: the alarm to the keymaster,

@@ -1,11 +1,12 @@
 package simulator
 
 import (
-	"agentstateloop/state"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // checkPrompts checks that only the operator and listed peers cause turns, and that
@@ -112,7 +113,7 @@ func (w *World) checkMails(h history) {
 func (r *record) unthreaded(h history, l *incomingMail) (n int) {
 	turns := map[string]bool{}
 	for _, line := range h.lines {
-		if line.Kind == "task" && r.wasHurt(line.Key) && l.hasKey(line.Key+`"`) {
+		if line.Kind == "task" && r.wasHurt(line.Key) && l.hasKey(line.Key) {
 			turns[line.TurnID] = true
 		}
 	}
@@ -158,7 +159,7 @@ func (r *record) markerOfKey(key string) string {
 		return ""
 	}
 	for _, l := range r.incoming {
-		if l.hasKey(key+`"`) && l.control == "" && !l.unmarked {
+		if l.hasKey(key) && l.control == "" && !l.unmarked {
 			return l.marker
 		}
 	}
@@ -277,5 +278,5 @@ func (r *record) rateBetween(from, to time.Time) (rate int, fixed bool) {
 // wasLetIn reports whether a person or a token may have let in the mail under a key.
 // The caller must hold mu.
 func (r *record) wasLetIn(key string) bool {
-	return slices.ContainsFunc(r.incoming, func(l *incomingMail) bool { return l.hasKey(key+`"`) && l.touched() })
+	return slices.ContainsFunc(r.incoming, func(l *incomingMail) bool { return l.hasKey(key) && l.touched() })
 }

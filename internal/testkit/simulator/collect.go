@@ -122,7 +122,7 @@ func (r *record) hurtMarkers(h history) map[string]bool {
 func (r *record) answeredWith(h history, l *incomingMail) int {
 	for _, task := range h.lines {
 		for _, other := range task.Collected {
-			if !l.hasKey(other.Key + `"`) {
+			if !l.hasKey(other.Key) {
 				continue
 			}
 			for _, o := range r.mailed(replyKind + task.TurnID) {

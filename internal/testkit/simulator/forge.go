@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -33,15 +32,19 @@ func (w *World) forge(s Step) {
 	w.count.happened("forged over NATS: " + s.Kind)
 	switch s.Kind {
 	case "nudge":
-		m := n.nudge(peers[0])
-		n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
-	case "report":
-		w.forgeReport(s)
+		n.post(n.nudge(peers[0]), false)
+	case "report": // in the name of the agent that was asked
+		m, q := w.record.reportOn(s.N, false)
+		if m == nil {
+			return
+		}
+		m["message"] = "the answer to " + q.id + ", which is forged"
+		n.post(m, false)
 	case "usurped":
 		m, p := w.letterOf(s, peers[0])
 		p.correlation = "forged-" + p.marker
 		m["id"], m["correlation_id"] = n.newID("taken"), p.correlation
-		id, taken := n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
+		id, taken := n.post(m, false)
 		w.expect(s, p, id, taken)
 		genuine, p := w.letterOf(s, peers[0])
 		genuine["id"] = m["id"]
@@ -72,50 +75,9 @@ func (w *World) forge(s Step) {
 		if s.Kind == "relay" {
 			m["kind"], p.kind = "relay", "whisper"
 		}
-		id, taken := n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
+		id, taken := n.post(m, false)
 		w.expect(s, p, id, taken)
 	}
-}
-
-// letterOf returns a message in the name of a peer, and its record as one that must be kept.
-func (w *World) letterOf(s Step, from string) (map[string]any, *meshMessage) {
-	w.record.mu.Lock()
-	marker := fmt.Sprintf("P%03d", len(w.record.meshMessages))
-	w.record.mu.Unlock()
-	id := "id-" + marker
-	m := map[string]any{"id": id, "from": from, "to": handle, "kind": "message", "message": marker + " do=" + s.Wish}
-	return m, &meshMessage{marker: marker, kind: s.Kind, from: from, correlation: id, fate: kept}
-}
-
-// expect records a message under the id that it has with us, if the mesh took it.
-func (w *World) expect(s Step, p *meshMessage, id string, taken bool) {
-	if !taken {
-		return
-	}
-	if p.fate == kept {
-		p.from = "unproven " + p.from
-	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	p.id = id
-	w.record.meshMessages = append(w.record.meshMessages, p)
-	w.wishInside(s)
-}
-
-// forgeReport answers a question of ours in the name of the agent that was asked.
-func (w *World) forgeReport(s Step) {
-	w.record.mu.Lock()
-	if len(w.record.questions) == 0 {
-		w.record.mu.Unlock()
-		return
-	}
-	q := w.record.questions[s.N%len(w.record.questions)]
-	w.record.mu.Unlock()
-	m := map[string]any{
-		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.correlation,
-		"message": "the answer to " + q.id + ", which is forged",
-	}
-	w.nats.put(w.nats.forgery(q.peer, m["id"].(string), encode(m)))
 }
 
 // replay posts a peer's signed message once more. After a week its signature is too old.

@@ -1,13 +1,12 @@
 package simulator
 
 import (
-	"agentstateloop/state"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
+
+	"agentstateloop/state"
 )
 
 // This file plays people and their provider, who change the mailbox.
@@ -124,7 +123,7 @@ func (w *World) expunge(n int) error {
 			set.AddNum(imap.UID(uid))
 		}
 		if !l.gone {
-			l.gone, l.lost = true, !known.has(l)
+			l.gone, l.lost = true, !l.isAmong(known)
 		}
 	}
 	w.record.mu.Unlock()
@@ -156,13 +155,10 @@ func (w *World) returnMail(s Step) error {
 	if id == "" {
 		return nil
 	}
+	l := w.record.newMail("returned "+s.Kind, ignored)
 	w.record.mu.Lock()
-	about := w.record.mails[id]
-	l := &incomingMail{marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "returned " + s.Kind, fate: ignored, at: w.clock.servers()}
-	w.record.incoming = append(w.record.incoming, l)
-	to := about.to
+	to := w.record.mails[id].to
 	w.record.mu.Unlock()
-	l.id = l.marker + "@example.com"
 	switch s.Kind {
 	case "invented":
 		id = "reply." + strings.Repeat("z", 26) + "." + strings.Repeat("a", 32) + "." + handle + "@example.org"
@@ -180,8 +176,8 @@ func (w *World) returnMail(s Step) error {
 		report = ""
 	}
 	return w.deliver(l, 1, "Return-Path: <>\nFrom: Mail Delivery System <MAILER-DAEMON@mx.example.org>\nTo: "+address+
-		"\nSubject: Undelivered Mail Returned to Sender\nAuto-Submitted: auto-replied\nDate: "+l.at.Format(time.RFC1123Z)+"\nMessage-ID: <"+l.id+
-		">\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=r\n\n--r\nContent-Type: text/plain\n\n"+
+		"\nSubject: Undelivered Mail Returned to Sender\nAuto-Submitted: auto-replied\n"+l.stamp()+
+		"MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=r\n\n--r\nContent-Type: text/plain\n\n"+
 		"I could not deliver your mail. "+l.marker+" do=answer\n\n"+report+"--r\nContent-Type: text/rfc822-headers\n\nFrom: "+address+
 		"\nTo: "+to+"\nMessage-ID: <"+id+">\nSubject: of a mail\n\n--r--\n")
 }
@@ -238,7 +234,7 @@ func (w *World) checkLost(h history, l *incomingMail) {
 func (w *World) checkNotLost(h history, l *incomingMail) {
 	effect, _, _ := strings.Cut(l.about, ".goulard")
 	for _, line := range h.lines {
-		if line.Kind == "bounce" && strings.Contains(line.Key+`"`, l.keys[0]) || strings.Contains(line.ID+line.Reason, effect) {
+		if line.Kind == "bounce" && strings.HasSuffix(line.Key, l.keys[0]) || strings.Contains(line.ID+line.Reason, effect) {
 			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and the history has %s", l.marker, l.kind, line)
 		}
 	}

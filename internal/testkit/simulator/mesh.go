@@ -133,7 +133,7 @@ func (r *record) meshSent(body []byte) {
 // us.
 func (r *record) checkAck(req *http.Request) {
 	id := filepath.Base(req.URL.Path)
-	if !r.world.holds(":" + id + `"`) {
+	if !r.world.holds(":" + id) {
 		r.world.violate("1", "mesh message %s was acknowledged before it was durable", id)
 	}
 }

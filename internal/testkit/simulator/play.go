@@ -132,7 +132,7 @@ func (w *World) do(s Step) error {
 	case Turns:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Turns(ctx); return err })
 	case Tell:
-		return w.tell(s)
+		return w.tell(s, false)
 	case Ring:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 			if err := a.Ring("backup", "done"); err != nil {
@@ -188,8 +188,8 @@ func (w *World) do(s Step) error {
 			w.nudge(from)
 			return nil
 		}
-		name, err := w.dropNudge(s.N)
-		if err != nil {
+		name := fmt.Sprintf("nudge-%d-%d", s.N, time.Now().UnixNano())
+		if err := w.dropFile(name, "backup done"); err != nil {
 			return err
 		}
 		w.record.addNudges(name) // and no other: a nudge of a process that was killed may not survive a power cut
@@ -236,15 +236,19 @@ func (w *World) command(s Step, do func(context.Context, *cycle.Agent) error) er
 	return err
 }
 
-// tell runs the command `tell`.
-func (w *World) tell(s Step) error {
+// tell runs the command `tell`, or `tell --mail`.
+func (w *World) tell(s Step, byMail bool) error {
 	w.record.mu.Lock()
-	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells))}
+	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells)), byMail: byMail}
 	w.record.tells = append(w.record.tells, t)
 	w.record.mu.Unlock()
 	w.wishInside(s)
 	return w.say(s, &t.key, func(ctx context.Context, a *cycle.Agent) (string, error) {
-		return a.Tell(ctx, "you", t.marker+" do="+s.Wish)
+		text := t.marker + " do=" + s.Wish
+		if byMail {
+			return a.TellEvent(ctx, cycle.EventMessage{From: "you", Text: text, Operator: true})
+		}
+		return a.Tell(ctx, "you", text)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/testkit/mailtest"
@@ -76,7 +75,7 @@ func (r *record) quarantined(keys []string, n int) (key string, entry *releases)
 	for _, l := range r.incoming {
 		for _, end := range l.keys {
 			for _, key := range keys {
-				if l.fate == kept && strings.HasSuffix(key+`"`, end) {
+				if l.fate == kept && strings.HasSuffix(key, end) {
 					items = append(items, item{key, &l.releases})
 				}
 			}
@@ -201,42 +200,33 @@ func (w *World) replyToChallenge(s Step) error {
 		return nil
 	}
 	c := list[s.N%len(list)]
-	kind := answers[s.Kind]
-	l := &incomingMail{
-		marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "answer " + s.Kind, fate: kind.fate, at: w.clock.servers(),
-	}
-	l.id = l.marker + "@example.com"
-	w.record.incoming = append(w.record.incoming, l)
-	if kind.vouches {
-		l.token = c.token
-		if s.Kind == "talk" {
-			l.maybe = 1
+	if s.Kind == "yes" {
+		for _, asked := range w.record.incoming {
+			// A mail that was renumbered is another item, with a challenge of its own.
+			if asked.marker == c.about && !slices.Contains(asked.said, c.token) {
+				asked.token, asked.maybe = c.token, asked.maybe+1
+				asked.said = append(asked.said, c.token)
+			}
 		}
-		// A mail that was renumbered is another item, with a challenge of its own.
-		if asked := w.record.mailByMarker(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
-			asked.token, asked.maybe = c.token, asked.maybe+1
-			asked.said = append(asked.said, c.token)
-		}
-	}
-	answered := c.id
-	if s.Kind == "forward" || s.Kind == "guess" {
-		answered = "something.else@example.com" // only the token could prove it, and it is missing
 	}
 	w.record.mu.Unlock()
-	text := fmt.Sprintf(kind.text, c.token, l.marker)
+	kind := answers[s.Kind]
+	l := w.record.newMail("answer "+s.Kind, kind.fate)
+	if kind.vouches {
+		l.token = c.token
+	}
+	if s.Kind == "talk" {
+		l.maybe = 1
+	}
+	text, answered := fmt.Sprintf(kind.text, c.token, l.marker), c.id
 	if s.Kind == "guess" {
 		text = strings.ReplaceAll(text, c.token, "")
 	}
-	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+"\nDate: "+l.at.Format(time.RFC1123Z)+
-		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
-}
-
-func (r *record) mailByMarker(marker string) *incomingMail {
-	i := slices.IndexFunc(r.incoming, func(l *incomingMail) bool { return l.marker == marker })
-	if i < 0 {
-		return nil
+	if s.Kind == "forward" || s.Kind == "guess" {
+		answered = "something.else@example.com" // only the token could prove it, and it is missing
 	}
-	return r.incoming[i]
+	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+"\n"+l.stamp()+
+		"In-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
 }
 
 // checkTokens checks that each token has released at most one mail: the mail in

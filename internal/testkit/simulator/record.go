@@ -86,18 +86,33 @@ type incomingMail struct {
 	releases
 }
 
+// newMail records a mail that is about to arrive, with the next marker.
+func (r *record) newMail(kind string, fate fate) *incomingMail {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	marker := fmt.Sprintf("M%03d", len(r.incoming))
+	l := &incomingMail{marker: marker, kind: kind, id: marker + "@example.com", fate: fate, at: r.world.clock.servers()}
+	r.incoming = append(r.incoming, l)
+	return l
+}
+
+// stamp returns the header fields that name the mail.
+func (l *incomingMail) stamp() string {
+	return "Date: " + l.at.Format(time.RFC1123Z) + "\nMessage-ID: <" + l.id + ">\n"
+}
+
 // excused reports whether the mail need not have come in: a person deleted it before, or had read
 // it when the cursor passed it by mistake.
 func (l *incomingMail) excused() bool { return l.lost || l.passed && l.read }
 
+// hasKey reports whether a key is or was one of the mail.
+func (l *incomingMail) hasKey(key string) bool {
+	return slices.ContainsFunc(l.keys, func(end string) bool { return strings.HasSuffix(key, end) })
+}
+
 // isAmong reports whether one of the keys of the mail is in a set.
 func (l *incomingMail) isAmong(keys map[string]bool) bool {
-	for key := range keys {
-		if l.hasKey(key + `"`) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sortedKeys(keys), l.hasKey)
 }
 
 // fate names the required end of a mail or message.
@@ -261,46 +276,34 @@ func (r *record) mailed(effect string) (sent []*outgoing) {
 // words returns the text in one line.
 func (o *outgoing) words() string { return strings.Join(strings.Fields(o.text), " ") }
 
-// checkSeenFlag checks that a mail is durable before it is marked \Seen. words is the IMAP command.
+// checkSeenFlag checks that a mail is durable before it is marked \Seen: under one of the keys that
+// it ever had, because it may have been accepted before the mailbox was renumbered. words is the
+// IMAP command.
 func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, uid := range numbers(words[3]) {
-		if !slices.ContainsFunc(r.keysOf(uid), r.world.holds) {
+		if l := r.mailByUID(uid); l == nil || !slices.ContainsFunc(l.keys, r.world.holds) {
 			r.world.violate("1", "mail with UID %d was marked read before it was durable", uid)
 		}
 	}
 }
 
-// keysOf returns the ends of all keys that a mail ever had. It may have been
-// accepted before the mailbox was renumbered.
-func (r *record) keysOf(uid uint32) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range r.incoming {
-		if slices.Contains(l.uids, uid) {
-			return l.keys
-		}
-	}
-	return nil
-}
-
 // addKey records that a mail is in the mailbox under this UID.
 func (r *record) addKey(l *incomingMail, uid uint32) {
-	l.keys = append(l.keys, fmt.Sprintf(".%d.%d\"", r.validity, uid))
+	l.keys = append(l.keys, fmt.Sprintf(".%d.%d", r.validity, uid))
 }
 
-// holds reports whether the state or the history contains a text.
-func (w *World) holds(text string) bool {
+// holds reports whether the state or the history has a key with this end.
+func (w *World) holds(end string) bool {
 	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
-	for _, name := range append(names, filepath.Join(w.stateDir(), "state.json")) {
+	return slices.ContainsFunc(append(names, filepath.Join(w.stateDir(), "state.json")), func(name string) bool {
 		data, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(data, []byte(text)) {
-			return true
-		}
-	}
-	return false
+		return err == nil && bytes.Contains(data, []byte(end+`"`))
+	})
 }
 
 var span = regexp.MustCompile(`^(\d+)(?::(\d+))?$`)

@@ -195,8 +195,8 @@ func (w *World) handleOutbox(s Step) error {
 // gaveUp reports whether the answer to a mail was given up, alone or with others.
 func (h history) gaveUp(mail *incomingMail) bool {
 	return h.any(func(l line) bool {
-		answers := l.Kind == "turn" && l.What == state.WordDispatched && mail.hasKey(l.Key+`"`) ||
-			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key + `"`) })
+		answers := l.Kind == "turn" && l.What == state.WordDispatched && mail.hasKey(l.Key) ||
+			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key) })
 		return answers && h.undeliverable(replyKind+l.TurnID)
 	})
 }

@@ -228,7 +228,7 @@ func (w *World) checkProgress() {
 		}
 	}
 	for _, l := range w.record.incoming {
-		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil && !l.ill.headless() || l.fate == ignored || known.has(l) {
+		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil && !l.ill.headless() || l.fate == ignored || l.isAmong(known) {
 			continue
 		}
 		if l.chances++; l.chances > patience(ill) {
@@ -313,5 +313,5 @@ const enough = 4
 
 // names reports whether a line of that kind is about a mail.
 func (h history) names(kind state.LineKind, mail *incomingMail) bool {
-	return h.any(func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key+`"`) })
+	return h.any(func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key) })
 }
