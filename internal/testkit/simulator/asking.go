@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/cycle"
-	"agentstateloop/state"
 	"agentstateloop/turn"
 )
 
@@ -62,7 +60,7 @@ type ruling struct {
 	question string // its id
 	text     string
 	at       time.Time // when it came
-	key      string    // of an answer at the terminal
+	sure     bool      // the command at the terminal has confirmed it
 	mail     *incomingMail
 	kind     string
 }
@@ -105,7 +103,7 @@ func (w *World) answerOperator(s Step) error {
 	}
 	var sent []*outgoing
 	w.record.mu.Lock()
-	for _, q := range h.queries() { // in the order of the questions
+	for _, q := range h.waits(true) { // in the order of the questions
 		sent = append(sent, w.record.mailed(q.id)...)
 	}
 	n := len(w.record.rulings)
@@ -152,7 +150,7 @@ func (w *World) answerHere(s Step, v *ruling) error {
 	if taken && !killed {
 		w.count.happened("the operator answered at the terminal")
 		w.record.mu.Lock()
-		v.key = "sure"
+		v.sure = true
 		w.record.mu.Unlock()
 	}
 	return err
@@ -166,157 +164,7 @@ func effectOf(id string) string {
 	return effect
 }
 
-// query is a question to the operator in the history.
-type query struct {
-	id, turn string
-	asked    time.Time
-	answers  []line // the lines that answered it
-	missed   string // the word in place of an answer: "timeout", …
-	missedAt time.Time
-}
-
-// until returns its deadline.
-func (q *query) until() time.Time { return q.asked.Add(askPatience) }
-
-// queries returns the questions to the operator, in order.
-func (h history) queries() (all []*query) {
-	for _, l := range h.lines {
-		if l.Kind != "edge" || !strings.HasPrefix(l.Request, queryKind) {
-			continue
-		}
-		i := slices.IndexFunc(all, func(q *query) bool { return q.id == l.Request })
-		if i < 0 {
-			all = append(all, &query{id: l.Request, turn: l.TurnID, asked: l.At})
-			i = len(all) - 1
-		}
-		switch {
-		case l.What == state.WordReport && l.Key != "":
-			all[i].answers = append(all[i].answers, l)
-		case l.What == state.WordReport:
-			all[i].missed, all[i].missedAt = l.Response, l.At
-		}
-	}
-	return all
-}
-
-const queryKind = "question."
-
 // settled reports whether a mail was the answer to a question.
 func (h history) settled(l *incomingMail) bool {
-	return h.any(func(line line) bool {
-		return line.Kind == "edge" && line.What == state.WordReport && line.Key != "" && strings.HasPrefix(line.Request, queryKind) && l.hasKey(line.Key)
-	})
-}
-
-// These checks hold the promises about questions to the operator (docs/design.md, "Suspension").
-
-// checkAsking checks that each question is mailed as one mail; that one answer counts, from an
-// allowed sender and in time; that one turn gets the answer; and that no other message of the
-// operator ends the wait of their own turn.
-func (w *World) checkAsking(h history) {
-	asked := map[string]bool{}
-	for _, q := range h.queries() {
-		asked[q.id] = true
-		w.checkQuery(h, q)
-	}
-	for id, o := range w.record.mails {
-		if o.kind == strings.TrimSuffix(queryKind, ".") && !asked[effectOf(id)] {
-			w.violate("asking", "%s asks the operator, and no turn has asked", id)
-		}
-	}
-	for _, v := range w.record.rulings {
-		if v.key == "sure" && !slices.ContainsFunc(h.queries(), func(q *query) bool { return q.id == v.question && len(q.answers) > 0 }) && !h.says("recovery", "", "") {
-			w.violate("asking", "the answer to %s, which was confirmed, is lost", v.question)
-		}
-	}
-}
-
-// checkQuery checks one question. The caller must hold mu of the record.
-func (w *World) checkQuery(h history, q *query) {
-	exact := !w.clock.wasWrong()
-	mails := len(w.record.mailed(q.id))
-	unsent := h.any(func(l line) bool { return l.Kind == "delivery" && l.ID == q.id && l.What != state.WordSent })
-	if mails > 1 || mails == 0 && !unsent && !w.record.struck[q.id] {
-		w.violate("asking", "%s was mailed %d times", q.id, mails)
-	}
-	if len(q.answers) > 1 {
-		w.violate("asking", "%s was answered %d times: %v", q.id, len(q.answers), q.answers)
-	}
-	if q.missed == "timeout" && exact && q.missedAt.Before(q.until()) {
-		w.violate("asking", "%s was given up at %s, before its deadline %s", q.id, q.missedAt, q.until())
-	}
-	if strings.HasPrefix(q.missed, "timeout:") {
-		w.count.happened("a question of another's turn ended because the operator wrote")
-		if h.operatorsTurn(q.turn) {
-			w.violate("asking", "%s, of the operator's own turn, ended by another message: %s", q.id, q.missed)
-		}
-	}
-	for _, l := range q.answers {
-		w.checkAnswer(h, q, l)
-	}
-	if q.missed == "timeout" {
-		w.count.happened("the operator did not answer in time")
-	}
-}
-
-// checkAnswer checks the answer that the line l records. The caller must hold mu of the
-// record.
-func (w *World) checkAnswer(h history, q *query, l line) {
-	i := slices.IndexFunc(w.record.rulings, func(v *ruling) bool {
-		if v.question != q.id {
-			return false
-		}
-		return v.mail == nil && l.Source == "cli" || v.mail != nil && v.mail.hasKey(l.Key)
-	})
-	if i < 0 && slices.ContainsFunc(w.record.incoming, func(m *incomingMail) bool { return m.kind == "reply" && m.hasKey(l.Key) }) {
-		w.count.happened("the operator answered")
-		return // an ordinary reply of the operator in that thread
-	}
-	if i < 0 {
-		w.violate("4", "%s was answered by %s, which is not an answer to it", q.id, l)
-		return
-	}
-	v := w.record.rulings[i]
-	w.count.happened("the operator answered")
-	w.count.happened("the operator answered: " + v.kind)
-	if v.kind == "forged" || v.kind == "forward" || v.kind == "STOP" {
-		w.violate("4", "%s was answered by a mail that is %s", q.id, v.kind)
-	}
-	if !w.clock.wasWrong() && !v.at.Before(q.until()) {
-		w.violate("asking", "the answer to %s of %s counted after its deadline %s", q.id, v.at, q.until())
-	}
-	w.checkToldOnce(h, q, v, l)
-}
-
-// checkToldOnce checks that one turn got an answer, and a second attempt only after the first died.
-// The caller must hold mu of the record.
-func (w *World) checkToldOnce(h history, q *query, v *ruling, l line) {
-	var shown []prompt
-	for _, p := range w.record.prompts {
-		if _, rest, found := strings.Cut(p.text, "You asked your operator ("+q.id+")"); found && !strings.Contains(rest[:min(len(rest), 400)], "(no answer") {
-			shown = append(shown, p)
-		}
-	}
-	w.checkShownOnce("asking", h, q.id, shown)
-	if len(shown) > 0 {
-		w.count.happened("an answer of the operator was handed over")
-		if text := shown[0].text; v.kind == "words" && !strings.Contains(text, v.text) && !w.record.wasHurt(l.Key) {
-			w.violate("asking", "the answer to %s was %q, and %s.%d was told something else:\n%s", q.id, v.text, shown[0].turn, shown[0].epoch, text)
-		}
-		return
-	}
-	wait := &outsideWait{id: q.id, turn: q.turn}
-	if w.record.wasHurt(l.Key) || h.isCanceled(wait) || h.handedToTheDead(wait, l) || h.says("ended", followUpKey+q.id, "") {
-		return
-	}
-	w.violate("asking", "the answer to %s, which counted at %s, was handed to no turn", q.id, l.At)
-}
-
-// operatorsTurn reports whether a turn answers a message of the operator.
-func (h history) operatorsTurn(turn string) bool {
-	return h.any(func(l line) bool {
-		return l.Kind == "message" && l.Message != nil && l.Message.Operator && l.Key != "" && h.any(func(t line) bool {
-			return t.Kind == "turn" && t.TurnID == turn && t.Key == l.Key
-		})
-	})
+	return h.any(func(line line) bool { return line.answersQuestion() && l.hasKey(line.Key) })
 }

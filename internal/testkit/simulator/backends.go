@@ -152,7 +152,7 @@ func (w *World) checkOutages(h history) {
 			w.violate("limit", "%s failed: %s", l.Key, l.Reason)
 		}
 	}
-	if h.says("recovery", "", "") {
+	if h.recovered {
 		return
 	}
 	told := 0
@@ -172,7 +172,7 @@ func (w *World) checkOutages(h history) {
 // is out.
 func (r *record) checkTried(at turn.Attempt, h history) {
 	w := r.world
-	if w.clock.wasWrong() || h.says("recovery", "", "") {
+	if w.clock.wasWrong() || h.recovered {
 		return
 	}
 	outs := backendOutages{}

@@ -72,17 +72,13 @@ func (c *patienceChecker) committed(v *historyChecker) {
 
 // checkAckFirst checks that no ack is sent after its answer. The caller must hold mu.
 func (r *record) checkAckFirst(o outgoing, h history) {
-	if o.kind != "ack" {
+	queued, known := h.queued[effectOf(o.id)]
+	if o.kind != "ack" || !known || queued.Effect.Cause == "" {
 		return
 	}
-	for _, l := range h.lines {
-		if l.Kind != "effect" || l.What != state.WordQueued || l.Effect.Cause == "" || effectOf(o.id) != l.ID {
-			continue
-		}
-		for _, task := range h.tasks[l.Effect.Cause] {
-			for _, reply := range r.mailed(replyKind + task.TurnID) {
-				r.world.violate("3", "%s was sent after %s, the answer to its cause", o.id, reply.id)
-			}
+	for _, task := range h.tasks[queued.Effect.Cause] {
+		for _, reply := range r.mailed(replyKind + task.TurnID) {
+			r.world.violate("3", "%s was sent after %s, the answer to its cause", o.id, reply.id)
 		}
 	}
 }

@@ -38,16 +38,10 @@ type said struct {
 // (docs/protocol.md, "The contract between agents").
 func (w *World) checkContract(h history) {
 	chains := w.checkChains(h)
-	tasks := map[string]line{}
-	for _, l := range h.lines {
-		if l.Kind == "task" {
-			tasks[l.TurnID] = l
-		}
-	}
 	for _, id := range sortedKeys(w.record.reports) {
 		o := w.record.reports[id]
 		turn := strings.TrimPrefix(o.id, replyKind)
-		task, ended := tasks[turn]
+		task, ended := h.ends[turn]
 		if turn == o.id || !ended {
 			continue // not the reply of a turn, or the message was lost
 		}

@@ -119,7 +119,7 @@ func (v *historyChecker) read(l line) {
 			v.open[l.Key] = true
 		}
 	case "edge":
-		if l.What == state.WordReport && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
+		if l.answersQuestion() {
 			v.heard, v.woken = true, true
 			v.rings.followed()
 		}

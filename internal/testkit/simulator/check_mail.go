@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -91,7 +90,7 @@ func (w *World) checkMails(h history) {
 		w.violate(promise, "%s (mail %s) has %d %s, want %d", l.marker, l.kind, n, what, wanted)
 	}
 	for id, list := range reply {
-		if id != "" && w.mailByID(id) == nil {
+		if id != "" && !slices.ContainsFunc(w.record.incoming, func(l *incomingMail) bool { return l.id == id }) {
 			w.violate("4", "%s does not answer any mail that came in", list[0].id)
 		}
 	}
@@ -111,13 +110,10 @@ func (w *World) checkMails(h history) {
 // unthreaded returns the number of replies to a mail that do not name it, because its
 // payload was damaged when they were made. The caller must hold mu.
 func (r *record) unthreaded(h history, l *incomingMail) (n int) {
-	turns := map[string]bool{}
-	for _, line := range h.lines {
-		if line.Kind == "task" && r.wasHurt(line.Key) && l.hasKey(line.Key) {
-			turns[line.TurnID] = true
+	for turn, task := range h.ends {
+		if !r.wasHurt(task.Key) || !l.hasKey(task.Key) {
+			continue
 		}
-	}
-	for turn := range turns {
 		for _, o := range r.mailed(replyKind + turn) {
 			if o.answers == "" {
 				n++
@@ -127,25 +123,10 @@ func (r *record) unthreaded(h history, l *incomingMail) (n int) {
 	return n
 }
 
-func (w *World) mailByID(id string) *incomingMail {
-	for _, l := range w.record.incoming {
-		if l.id == id {
-			return l
-		}
-	}
-	return nil
-}
-
 // checkMarkers checks that each prompt has the whole message of its turn, without damage.
 func (w *World) checkMarkers(h history) {
-	keys := map[string]string{} // by turn and epoch: another message of a shared turn may lead it later
-	for _, l := range h.lines {
-		if l.Kind == "turn" && l.What == state.WordDispatched {
-			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key
-		}
-	}
 	for _, p := range w.record.prompts {
-		want := w.record.markerOfKey(keys[fmt.Sprintf("%s.%d", p.turn, p.epoch)])
+		want := w.record.markerOfKey(h.dispatch(p.turn, p.epoch).Key) // another message of a shared turn may lead it later
 		if want != "" && p.marker != want {
 			w.violate("payload", "the prompt of %s.%d has the message %q, want %s:\n%s", p.turn, p.epoch, p.marker, want, p.text)
 		}
@@ -219,7 +200,7 @@ func (w *World) checkRate(h history) {
 	var told []time.Time
 	for _, o := range w.record.mails {
 		if strings.Contains(o.words(), "mails must wait, because more than") {
-			told = append(told, h.queuedAt(o.id))
+			told = append(told, h.queued[effectOf(o.id)].At) // HALT may hold it back for hours
 		}
 	}
 	slices.SortFunc(told, time.Time.Compare)
@@ -228,20 +209,10 @@ func (w *World) checkRate(h history) {
 	}
 	for i := 1; i < len(told); i++ {
 		_, fixed := w.record.rateBetween(told[i-1], told[i])
-		if fixed && told[i].Sub(told[i-1]) < time.Hour && !h.says("recovery", "", "") {
+		if fixed && told[i].Sub(told[i-1]) < time.Hour && !h.recovered {
 			w.violate("rate", "the operator heard at %s and at %s that mails wait", told[i-1], told[i])
 		}
 	}
-}
-
-// queuedAt returns when a mail was queued. HALT may hold it back for hours.
-func (h history) queuedAt(id string) (at time.Time) {
-	for _, l := range h.lines {
-		if l.Kind == "effect" && l.What == state.WordQueued && effectOf(id) == l.ID {
-			at = l.At
-		}
-	}
-	return at
 }
 
 // rateChange is a limit of mails an hour, from a moment of the machine's clock on.

@@ -147,12 +147,8 @@ func (w *World) mayNotRemember(in cycle.Inside) string {
 	if err != nil {
 		return ""
 	}
-	for _, tasks := range h.tasks {
-		for _, task := range tasks {
-			if task.TurnID == in.TurnID {
-				return "is over"
-			}
-		}
+	if _, over := h.ends[in.TurnID]; over {
+		return "is over"
 	}
 	saw := w.record
 	saw.mu.Lock()
@@ -277,12 +273,6 @@ func (a *livingAgent) search(marker string) {
 	if err != nil {
 		return
 	}
-	answered := map[string]bool{}
-	for _, tasks := range h.tasks {
-		for _, task := range tasks {
-			answered[task.TurnID] = task.Outcome == state.Success
-		}
-	}
 	saw := w.record
 	saw.mu.Lock()
 	who := saw.speaker(marker)
@@ -292,7 +282,7 @@ func (a *livingAgent) search(marker string) {
 	}
 	wanted := ""
 	for _, p := range saw.prompts[after:] {
-		if p.marker != "" && saw.speaker(p.marker) == who && p.outer < saw.outer && answered[p.turn] && h.dispatchedSinceReset(p.turn) {
+		if p.marker != "" && saw.speaker(p.marker) == who && p.outer < saw.outer && h.ends[p.turn].Outcome == state.Success && h.dispatchedSinceReset(p.turn) {
 			wanted = p.marker
 			break
 		}
@@ -333,11 +323,8 @@ func (a *livingAgent) search(marker string) {
 func (h history) dispatchedSinceReset(turn string) bool {
 	since := false
 	for _, l := range h.lines {
-		switch {
-		case l.Kind == "reset":
-			since = false
-		case l.Kind == "turn" && l.What == state.WordDispatched && l.TurnID == turn:
-			since = true
+		if l.Kind == "reset" || l.is("turn", state.WordDispatched) && l.TurnID == turn {
+			since = l.Kind == "turn"
 		}
 	}
 	return since

@@ -26,11 +26,9 @@ func (w *World) checkNATS(h history) {
 	w.checkEvents(h)
 	w.checkHalts(h)
 	w.checkPresence()
-	if w.clock.wasWrong() || h.says("recovery", "", "") {
-		return
+	if !w.clock.wasWrong() && !h.recovered {
+		w.checkPace(h)
 	}
-	w.checkPosts(h)
-	w.checkTaken(h)
 }
 
 // checkUnproven checks that no message without a valid signature has woken the agent, was taken for
@@ -62,10 +60,7 @@ func (w *World) checkEvents(h history) {
 			w.violate("event", "the event %+v is there twice", e)
 		}
 		seen[e.ID] = e.Stored
-		is := func(l line) bool {
-			return l.Kind == "task" && l.TurnID == e.TurnID && l.Epoch == e.Epoch && l.Outcome == e.Status && e.Event == "task."+string(l.Outcome)
-		}
-		if !h.any(is) {
+		if end := h.ends[e.TurnID]; end.Epoch != e.Epoch || end.Outcome != e.Status || e.Event != "task."+string(end.Outcome) {
 			w.violate("event", "no turn has come to what the event says: %+v", e)
 		}
 		w.count.happened("the end of a turn was an event on NATS")
@@ -74,12 +69,8 @@ func (w *World) checkEvents(h history) {
 
 // posts returns when messages left through the mesh.
 func (h history) posts() (sent []time.Time) {
-	byMesh := map[string]bool{}
 	for _, l := range h.lines {
-		if l.Kind == "effect" && l.Effect != nil && l.Effect.Channel == "mesh" {
-			byMesh[l.ID] = true
-		}
-		if l.Kind == "delivery" && l.What == state.WordSent && byMesh[l.ID] {
+		if queued, known := h.queued[l.ID]; known && queued.Effect.Channel == "mesh" && l.is("delivery", state.WordSent) {
 			sent = append(sent, l.At)
 		}
 	}
@@ -92,22 +83,10 @@ func (w *World) paced(h history) bool {
 	return w.nats != nil && len(sent) >= pace && w.clock.machine().Sub(sent[len(sent)-pace]) < time.Minute
 }
 
-// checkPosts checks that no more than five messages leave within a minute.
-func (w *World) checkPosts(h history) {
-	sent := h.posts()
-	for i := pace; i < len(sent); i++ {
-		if sent[i].Sub(sent[i-pace]) < time.Minute {
-			w.violate("pace", "%d messages left within a minute, from %s to %s", pace+1, sent[i-pace], sent[i])
-		}
-		if sent[i].Sub(sent[i-pace]) < 2*time.Minute {
-			w.count.happened("messages left as fast as they may")
-		}
-	}
-}
-
-// checkTaken checks that no more than five messages of a peer come in within a minute. The
-// state knows when to the second.
-func (w *World) checkTaken(h history) {
+// checkPace checks that no more than five messages left within a minute, and that no more than five
+// of a peer came in. The state knows when these came to the second.
+func (w *World) checkPace(h history) {
+	w.checkMinutes("messages left", h.posts(), time.Minute, "messages left as fast as they may")
 	for _, peer := range peers {
 		var taken []time.Time
 		seen := map[string]bool{}
@@ -118,13 +97,20 @@ func (w *World) checkTaken(h history) {
 			seen[l.Key] = true
 			taken = append(taken, l.At)
 		}
-		for i := pace; i < len(taken); i++ {
-			if taken[i].Sub(taken[i-pace]) < time.Minute-time.Second {
-				w.violate("pace", "%d messages of %s came in within a minute, from %s to %s", pace+1, peer, taken[i-pace], taken[i])
-			}
-			if taken[i].Sub(taken[i-pace]) < 2*time.Minute {
-				w.count.happened("messages of a peer waited for its pace")
-			}
+		w.checkMinutes("messages of "+peer+" came in", taken, time.Minute-time.Second, "messages of a peer waited for its pace")
+	}
+}
+
+// checkMinutes checks the times of messages: no more than pace are within least. It counts the event
+// that they are almost that many.
+func (w *World) checkMinutes(what string, times []time.Time, least time.Duration, event string) {
+	for i := pace; i < len(times); i++ {
+		first, last := times[i-pace], times[i]
+		if last.Sub(first) < least {
+			w.violate("pace", "%d %s within a minute, from %s to %s", pace+1, what, first, last)
+		}
+		if last.Sub(first) < 2*time.Minute {
+			w.count.happened(event)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -73,12 +72,7 @@ func (w *World) clockPrompts() []ClockPrompt {
 func (p *process) askPrompt(context.Context, cycle.ClockPrompt) (nothing string, err error) {
 	w := p.world
 	v := p.point(Main, "prompt ask")
-	if v == lostAll {
-		p.die()
-	}
-	if p.isDead() {
-		runtime.Goexit()
-	}
+	p.exitIfDead(v)
 	w.mu.Lock()
 	w.asked++
 	n := w.asked
@@ -152,12 +146,8 @@ func (w *World) checkClockPrompts(h history) {
 		}
 		came[l.Key]++
 		w.count.happened("a prompt had its time")
-		tasks := h.tasks[l.Key]
-		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
-		if len(tasks) > 1 || len(tasks) == 1 && ended || len(tasks) == 0 && !ended {
-			w.violate("prompts", "%s had %d turns; ended without one: %v", l.Key, len(tasks), ended)
-		}
-		if len(tasks) == 1 {
+		w.checkOneEnd("prompts", h, l.Key)
+		if tasks := h.tasks[l.Key]; len(tasks) == 1 {
 			w.checkMailed(h, l.Key, tasks[0])
 		}
 	}

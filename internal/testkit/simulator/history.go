@@ -17,14 +17,51 @@ import (
 // line is a line of the history. The checker uses its fields, and never the rules of package state.
 type line struct{ state.Line }
 
-// history is the history after reading.
+// is reports whether a line is of a kind and says a word.
+func (l line) is(kind state.LineKind, what state.Word) bool { return l.Kind == kind && l.What == what }
+
+// history is the history after reading, with the lines that many checks look for.
 type history struct {
-	lines []line
-	tasks map[string][]line // by message key
+	lines     []line
+	tasks     map[string][]line // the ends of turns, by message key
+	ends      map[string]line   // the same, by turn
+	turns     map[string][]line // the lines about the attempts of a turn
+	queued    map[string]line   // the line that queued an effect, by its id
+	recovered bool              // the state was recovered
+}
+
+// add adds a line.
+func (h *history) add(l line) {
+	h.lines = append(h.lines, l)
+	switch {
+	case l.Kind == "task":
+		h.ends[l.TurnID] = l
+		h.tasks[l.Key] = append(h.tasks[l.Key], l)
+		for _, other := range l.Collected {
+			h.tasks[other.Key] = append(h.tasks[other.Key], l)
+		}
+	case l.Kind == "turn":
+		h.turns[l.TurnID] = append(h.turns[l.TurnID], l)
+	case l.is("effect", state.WordQueued) && l.Effect != nil:
+		h.queued[l.ID] = l
+	case l.Kind == "recovery":
+		h.recovered = true
+	}
+}
+
+// dispatch returns the line that dispatched an attempt, or the zero line.
+func (h history) dispatch(turn string, epoch uint64) (begun line) {
+	for _, l := range h.turns[turn] {
+		if l.What == state.WordDispatched && l.Epoch == epoch {
+			begun = l
+		}
+	}
+	return begun
 }
 
 func (w *World) readHistory() (history, error) {
-	h := history{tasks: map[string][]line{}}
+	h := history{tasks: map[string][]line{}, ends: map[string]line{}, turns: map[string][]line{}, queued: map[string]line{}}
+	var lines []line
 	names, err := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
 	if err != nil {
 		return h, err
@@ -48,19 +85,16 @@ func (w *World) readHistory() (history, error) {
 				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, last)
 			}
 			last = l
-			h.lines = append(h.lines, l)
-			if l.Kind == "task" {
-				h.tasks[l.Key] = append(h.tasks[l.Key], l)
-				for _, other := range l.Collected {
-					h.tasks[other.Key] = append(h.tasks[other.Key], l)
-				}
-			}
+			lines = append(lines, l)
 		}
 	}
 	// After the clock is set back, lines may go to the file of an earlier month.
-	slices.SortStableFunc(h.lines, func(a, b line) int {
+	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
 	})
+	for _, l := range lines {
+		h.add(l)
+	}
 	return h, nil
 }
 

@@ -221,7 +221,7 @@ func (w *World) checkLost(h history, l *incomingMail) {
 	})
 	// The cursor may have passed it, and a sweep or a new baseline finds only the
 	// operator's mail.
-	passed := l.passed || w.record.cursorHurt || h.says("recovery", "", "")
+	passed := l.passed || w.record.cursorHurt || h.recovered
 	switch {
 	case lost:
 		w.count.happened("a mail that came back was recorded as lost")

@@ -95,7 +95,7 @@ func (w *World) reportOutside(s Step) error {
 	if err != nil {
 		return err
 	}
-	waits := h.waits()
+	waits := h.waits(false)
 	if len(waits) == 0 {
 		return nil
 	}
@@ -171,74 +171,4 @@ func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 		w.count.happened("a report came twice")
 	}
 	return err
-}
-
-// outsideWait is one wait in the history.
-type outsideWait struct {
-	id, turn, what string
-	begun          time.Time
-	reports        []line    // the lines of those that counted
-	missed         string    // the last word in place of the report
-	missedAt       time.Time //
-	withdrawn      bool
-	lapsed         bool // no report is expected any more
-	unheard        []line
-}
-
-// waits returns the waits of turns for reports from outside, in order.
-func (h history) waits() (all []*outsideWait) {
-	byID := map[string]*outsideWait{}
-	for _, l := range h.lines {
-		if l.Kind == "edge" && l.What == state.WordAwait && byID[l.Request] == nil {
-			byID[l.Request] = &outsideWait{id: l.Request, turn: l.TurnID, what: l.To, begun: l.At}
-			all = append(all, byID[l.Request])
-		}
-		wait := byID[l.Request]
-		if l.Kind == "task" && l.Outcome == "canceled" {
-			for _, wait := range all {
-				wait.lapsed = wait.lapsed || wait.turn == l.TurnID
-			}
-		}
-		switch {
-		case wait == nil:
-		case l.Kind == "note" && l.What == state.WordReport:
-			wait.unheard = append(wait.unheard, l)
-		case l.Kind != "edge":
-		case l.What == state.WordReport && l.Key != "":
-			wait.reports = append(wait.reports, l)
-		case l.What == state.WordReport:
-			wait.missed, wait.missedAt = l.Response, l.At
-		case l.What == state.WordWithdrawn:
-			wait.withdrawn = true
-		case l.What == state.WordLapsed:
-			wait.lapsed = true
-		}
-	}
-	return all
-}
-
-// wait returns the wait with this id.
-func (h history) wait(id string) *outsideWait {
-	for _, w := range h.waits() {
-		if w.id == id {
-			return w
-		}
-	}
-	return &outsideWait{}
-}
-
-// until returns the deadline.
-func (o *outsideWait) until() time.Time {
-	if o.what == "submit" {
-		return o.begun.Add(submitPatience)
-	}
-	return o.begun.Add(toolPatience)
-}
-
-// open returns why a report must be heard at now, or "".
-func (o *outsideWait) open(now time.Time) string {
-	if o.withdrawn || o.lapsed || len(o.reports) > 0 || o.missed == "timeout" || !now.Before(o.until()) {
-		return ""
-	}
-	return fmt.Sprintf("is waited for until %s", o.until().Format("15:04:05"))
 }

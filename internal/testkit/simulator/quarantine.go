@@ -275,7 +275,7 @@ func (w *World) checkDoubts(h history) {
 		case l.kind != "doubtful":
 		case asked[l.marker]:
 			w.count.happened("the operator was asked about a signed mail in doubt")
-		case l.dropped == 0 && l.sure == 0 && !l.gone && !l.excused() && !l.touched() && !h.undeliverable("") && !w.record.struckAny():
+		case l.dropped == 0 && l.sure == 0 && !l.gone && !l.excused() && !l.touched() && !h.undeliverable("") && len(w.record.struck) == 0:
 			w.violate("doubts", "nobody was asked about %s, which the operator had signed", l.marker)
 		}
 	}

@@ -138,18 +138,19 @@ func (r *record) checkLate(o outgoing, h history) {
 	if h.any(func(l line) bool { return l.Kind == "halt" }) {
 		return // held mails are sent after HALT
 	}
-	id, _, _ := strings.Cut(o.id, "@")
-	created, turn, by := false, "", line{}
+	created, known := h.queued[effectOf(o.id)]
+	if !known {
+		return
+	}
+	by := line{}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "effect" && l.What == state.WordQueued && effectOf(id) == l.ID:
-			created, turn = true, l.Effect.TurnID
-		case !created, o.at.Sub(l.At) <= margin:
-		case by.Kind != "" && l.Kind == "turn" && l.What == state.WordRunning && r.world.ackAfter*3/2 > margin:
+		case !created.before(l), o.at.Sub(l.At) <= margin:
+		case by.Kind != "" && l.is("turn", state.WordRunning) && r.world.ackAfter*3/2 > margin:
 			return // this turn has moved the clock while its runner sent the mail: see takeTime
 		case o.kind == "quiet" && l.Kind == "transition" && l.New != "IDLE",
-			o.kind == "ack" && l.Kind == "effect" && l.What == state.WordQueued && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
-			o.kind == "working" && l.Kind == "task" && l.TurnID == turn:
+			o.kind == "ack" && l.is("effect", state.WordQueued) && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
+			o.kind == "working" && l.Kind == "task" && l.TurnID == created.Effect.TurnID:
 			by = l
 		}
 	}
@@ -195,7 +196,7 @@ func (w *World) handleOutbox(s Step) error {
 // gaveUp reports whether the answer to a mail was given up, alone or with others.
 func (h history) gaveUp(mail *incomingMail) bool {
 	return h.any(func(l line) bool {
-		answers := l.Kind == "turn" && l.What == state.WordDispatched && mail.hasKey(l.Key) ||
+		answers := l.is("turn", state.WordDispatched) && mail.hasKey(l.Key) ||
 			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key) })
 		return answers && h.undeliverable(replyKind+l.TurnID)
 	})
@@ -290,7 +291,7 @@ func (w *World) checkCopies(h history) {
 			return h.any(func(l line) bool { return l.Kind == "delivery" && string(l.What) == what && l.ID == effectOf(id) })
 		}
 		unsure := !delivered("sent") || delivered("not filed") || // its process died before the answer, or its bytes are gone
-			w.record.struckAny() || h.says("recovery", "", "") || h.undeliverable("") || w.clock.wasWrong()
+			len(w.record.struck) > 0 || h.recovered || h.undeliverable("") || w.clock.wasWrong()
 		switch {
 		case o.kind == "challenge" && n > 0:
 			w.violate("copies", "the challenge %s was filed", id)
