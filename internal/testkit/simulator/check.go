@@ -86,11 +86,9 @@ func (w *World) checkHalt(h history) {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	now.prompts = len(w.record.prompts)
-	for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
-		for id, o := range sent {
-			if !strings.HasPrefix(id, answerKind) {
-				now.sends += o.copies
-			}
+	for id, o := range w.record.sent() {
+		if !strings.HasPrefix(id, answerKind) {
+			now.sends += o.copies
 		}
 	}
 	if was := w.record.underHalt; was.halted && was.halts == now.halts && was != now {

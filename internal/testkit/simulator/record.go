@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"mime/quotedprintable"
 	"net/mail"
 	"os"
@@ -271,6 +272,13 @@ func (r *record) mailed(effect string) (sent []*outgoing) {
 		}
 	}
 	return sent
+}
+
+// sent returns the mails and the messages to other agents, by id.
+func (r *record) sent() map[string]*outgoing {
+	all := maps.Clone(r.mails)
+	maps.Copy(all, r.reports)
+	return all
 }
 
 // words returns the text in one line.
