@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"agentstateloop/cycle"
@@ -87,7 +88,9 @@ func (w *World) calm() {
 			n = 0
 		}
 	}
-	w.violate("6", "after all faults ended the agent does not come to rest: %s", w.restless())
+	s, err := w.status()
+	data, _ := json.Marshal(s)
+	w.violate("6", "after all faults ended the agent does not come to rest: %s, %v", data, err)
 }
 
 // missesMail reports whether a mail that must come in has not.
@@ -148,12 +151,4 @@ func (w *World) status() (s view.Status, err error) {
 // isAtRest reports whether no work waits or runs, according to `status`.
 func isAtRest(s view.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
-}
-
-func (w *World) restless() string {
-	s, err := w.status()
-	if err != nil {
-		return err.Error()
-	}
-	return describe(s)
 }

@@ -15,9 +15,9 @@ const (
 	answerKind = "answer."
 )
 
-// checkHistory checks that the history agrees with the rules of the machine. last is set at the end
-// of the story.
-func (w *World) checkHistory(h history, last bool) {
+// checkHistory checks that the history agrees with the rules of the machine, and returns its money.
+// last is set at the end of the story.
+func (w *World) checkHistory(h history, last bool) ledger {
 	v := historyChecker{
 		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{}, streak: streak{planned: map[string]bool{}},
 		operator: map[string]bool{}, prompts: map[string]bool{}, open: map[string]bool{}, acceptedAt: map[string]uint64{}, ended: map[string]state.Outcome{},
@@ -26,6 +26,7 @@ func (w *World) checkHistory(h history, last bool) {
 	for _, l := range h.lines {
 		v.read(l)
 	}
+	return v.money
 }
 
 // historyChecker checks a history line by line.
@@ -91,7 +92,7 @@ func (v *historyChecker) read(l line) {
 	case "message":
 		v.message(l)
 	case "nudge":
-		if v.nudged[l.Key] && !v.world.record.nudgeMayRepeat() {
+		if v.nudged[l.Key] && !v.world.record.nudgeBack {
 			v.broken("7", "nudge %s was accepted twice", l.Key)
 		}
 		v.nudged[l.Key], v.woken = true, true
@@ -106,6 +107,7 @@ func (v *historyChecker) read(l line) {
 	case "credit":
 		if l.What == state.WordToppedUp {
 			v.money.topped += l.Amount
+			v.money.credits++
 		}
 	case "turn":
 		v.turned(l)
@@ -198,7 +200,7 @@ func (v *historyChecker) turned(l line) {
 		if v.head != "" && l.Reason != "resumed" {
 			v.broken("2", "turn %s was dispatched while %s was under way", l.TurnID, v.head)
 		}
-		if other := v.keys[l.Key]; other != "" && other != l.TurnID && !v.world.record.left(l.Key) {
+		if other := v.keys[l.Key]; other != "" && other != l.TurnID && !v.world.record.wasHurt(l.Key) { // it leaves a turn that it shared
 			v.broken("2", "%s has two turns, %s and %s", l.Key, other, l.TurnID)
 		}
 		if v.submitted[l.TurnID] {

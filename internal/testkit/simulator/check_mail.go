@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,29 +12,25 @@ import (
 // checkPrompts checks that only the operator and listed peers cause turns, and that
 // a message has one turn.
 func (w *World) checkPrompts(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	barred := map[string]string{}
+	barred := map[string]fmt.Stringer{}
+	again := map[string]bool{} // several copies of it were released
 	for _, l := range w.record.incoming {
 		if l.fate != answered && l.fate != settles && !l.touched() {
-			barred[l.marker] = "mail " + l.kind
+			barred[l.marker] = l
 		}
+		again[l.marker] = l.sure+l.maybe > 1
 	}
 	for _, p := range w.record.meshMessages {
 		if p.fate != answered && !p.touched() {
-			barred[p.marker] = "message " + p.kind
+			barred[p.marker] = p
 		}
-	}
-	again := map[string]bool{} // several copies of it were released
-	for _, l := range w.record.incoming {
-		again[l.marker] = l.sure+l.maybe > 1
 	}
 	hurt := w.record.hurtMarkers(h)
 	turnOf := map[string]string{}
 	for _, p := range w.record.prompts {
-		for marker, what := range barred {
+		for marker, message := range barred {
 			if strings.Contains(p.text, marker) {
-				w.violate("4", "%s (%s) is in the prompt of %s.%d:\n%s", marker, what, p.turn, p.epoch, p.text)
+				w.violate("4", "%s is in the prompt of %s.%d:\n%s", message, p.turn, p.epoch, p.text)
 			}
 		}
 		if p.marker == "" || h.isFollowUp(p.turn) {
@@ -64,30 +61,20 @@ func (w *World) checkMails(h history) {
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
-		n, wanted, what := len(reply[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l), 0, "replies"
+		n, wanted := len(reply[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l), 0
 		switch l.fate {
 		case answered:
 			wanted = 1
 		case settles:
-			if wanted = 1; h.settled(l) || l.kind == "verdict unproved" && n == 0 {
-				wanted = 0
+			if !h.settled(l) && (l.kind != "verdict unproved" || n > 0) {
+				wanted = 1
 			}
 		case obeyed:
 			if n := len(answer[l.id]); n != 1 && !(l.excused() && n == 0) && !h.undeliverable(answerKind) {
-				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)
+				w.violate("1", "%s was obeyed, and answered %d times", l, n)
 			}
 		}
-		if n == wanted || l.within(n) && l.touched() || n == 0 && (l.excused() || l.isAmong(hurt) || h.gaveUp(l)) {
-			continue
-		}
-		promise := "2"
-		if n < wanted {
-			promise = "1"
-		}
-		if wanted == 0 {
-			promise = "4"
-		}
-		w.violate(promise, "%s (mail %s) has %d %s, want %d", l.marker, l.kind, n, what, wanted)
+		w.checkAnswered(l, l.releases, n, wanted, l.excused() || l.isAmong(hurt) || h.gaveUp(l))
 	}
 	for id, list := range reply {
 		if id != "" && !slices.ContainsFunc(w.record.incoming, func(l *incomingMail) bool { return l.id == id }) {

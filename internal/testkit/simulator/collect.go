@@ -94,14 +94,6 @@ func (h history) sharesTurn(ending string) bool {
 	})
 }
 
-// left reports whether the message under a key may have left the turn that it shared,
-// because its payload was damaged.
-func (r *record) left(key string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.wasHurt(key)
-}
-
 // hurtMarkers returns the markers of the messages whose payloads were damaged. The
 // caller must hold mu.
 func (r *record) hurtMarkers(h history) map[string]bool {

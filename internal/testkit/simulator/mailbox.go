@@ -226,7 +226,7 @@ func (w *World) checkLost(h history, l *incomingMail) {
 	case lost:
 		w.count.happened("a mail that came back was recorded as lost")
 	case !passed && !l.gone:
-		w.violate("returned", "%s (mail %s) shows that %s was lost, and the history does not", l.marker, l.kind, l.about)
+		w.violate("returned", "%s shows that %s was lost, and the history does not", l, l.about)
 	}
 }
 
@@ -235,12 +235,12 @@ func (w *World) checkNotLost(h history, l *incomingMail) {
 	effect, _, _ := strings.Cut(l.about, ".goulard")
 	for _, line := range h.lines {
 		if line.Kind == "bounce" && strings.HasSuffix(line.Key, l.keys[0]) || strings.Contains(line.ID+line.Reason, effect) {
-			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and the history has %s", l.marker, l.kind, line)
+			w.violate("returned", "%s is about a mail that we did not send, and the history has %s", l, line)
 		}
 	}
 	for _, o := range w.record.mails {
 		if o.id != l.about && strings.Contains(o.text, effect) {
-			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and %s tells of it", l.marker, l.kind, o.id)
+			w.violate("returned", "%s is about a mail that we did not send, and %s tells of it", l, o.id)
 		}
 	}
 }

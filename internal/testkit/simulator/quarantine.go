@@ -123,12 +123,12 @@ func (w *World) checkQuarantine(h history) {
 	hurt := w.lostByDamage(h) // after its release
 	for _, l := range w.record.incoming {
 		if l.fate == kept && l.dropped == 0 && !l.excused() && !l.isAmong(hurt) && len(answers[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
-			w.violate("4", "%s (mail %s) was rejected, but is not in quarantine", l.marker, l.kind)
+			w.violate("4", "%s was rejected, but is not in quarantine", l)
 		}
 	}
 	for _, p := range w.record.meshMessages {
 		if p.fate == kept && p.dropped == 0 && len(reports[p.correlation]) == 0 && !h.sharesTurn(":"+p.id) && !holds([]byte(p.marker)) {
-			w.violate("4", "%s (message %s) was rejected, but is not in quarantine", p.marker, p.kind)
+			w.violate("4", "%s was rejected, but is not in quarantine", p)
 		}
 	}
 }

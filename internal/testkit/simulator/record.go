@@ -48,7 +48,7 @@ type record struct {
 	observedOutages map[string]*observedOutage // the last outage of each credential
 	outer           int                        // number of the current outermost process
 	underHalt       haltSnapshot
-	nudgeBack       bool      // a power cut restored a nudge file that was removed
+	nudgeBack       bool      // a power cut restored a nudge file: its removal is not fsynced
 	lateTaken       bool      // a late command of an agent was accepted
 	deniedAt        time.Time // when SMTP last denied a login
 	hurt            []hurt
@@ -97,6 +97,8 @@ func (r *record) newMail(kind string, fate fate) *incomingMail {
 	return l
 }
 
+func (l *incomingMail) String() string { return l.marker + " (mail " + l.kind + ")" }
+
 // stamp returns the header fields that name the mail.
 func (l *incomingMail) stamp() string {
 	return "Date: " + l.at.Format(time.RFC1123Z) + "\nMessage-ID: <" + l.id + ">\n"
@@ -135,6 +137,8 @@ type meshMessage struct {
 	fate                                fate
 	releases
 }
+
+func (p *meshMessage) String() string { return p.marker + " (message " + p.kind + ")" }
 
 // tellCommand is a `tell` from the terminal. Its key is "" if the process died: then it is unknown
 // whether the message was accepted.
@@ -334,14 +338,6 @@ func numbers(set string) []uint32 {
 		}
 	}
 	return all
-}
-
-// nudgeMayRepeat reports whether a nudge may count twice. The removal of its file
-// is not fsynced, so a power cut may undo it.
-func (r *record) nudgeMayRepeat() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.nudgeBack
 }
 
 // connected counts a connection.

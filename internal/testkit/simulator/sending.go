@@ -259,8 +259,6 @@ func (w *World) checkCopies(h history) {
 			return err
 		}
 		all, err := c.Fetch(imap.SeqSet{{Start: 1, Stop: 0}}, &imap.FetchOptions{BodySection: []*imap.FetchItemBodySection{{Peek: true}}}).Collect()
-		w.record.mu.Lock()
-		defer w.record.mu.Unlock()
 		for _, m := range all {
 			raw := m.BodySection[0].Bytes
 			id := strings.Trim(message.ParseHeader(raw).MessageID, "<>")
@@ -282,8 +280,6 @@ func (w *World) checkCopies(h history) {
 		w.violate("copies", "the folder cannot be read: %v", err)
 		return
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, id := range sortedKeys(w.record.mails) {
 		o := w.record.mails[id]
 		n := copies[id]

@@ -232,7 +232,7 @@ func (w *World) checkProgress() {
 			continue
 		}
 		if l.chances++; l.chances > patience(ill) {
-			w.violate("1", "%s (mail %s) did not come in, in %d polls that nothing disturbed; %d mails could not be handed out, or broke off", l.marker, l.kind, l.chances, ill)
+			w.violate("1", "%s did not come in, in %d polls that nothing disturbed; %d mails could not be handed out, or broke off", l, l.chances, ill)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func (w *World) checkTellings(h history) {
 			continue
 		}
 		if !h.names("fetch", l) && !h.names("ended", l) {
-			w.violate("1", "%s (mail %s) failed in %d polls that nothing disturbed, and the operator was not told", l.marker, l.kind, l.ill.counted)
+			w.violate("1", "%s failed in %d polls that nothing disturbed, and the operator was not told", l, l.ill.counted)
 		}
 	}
 }
