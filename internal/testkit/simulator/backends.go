@@ -96,7 +96,7 @@ func outageOf(do string) (kind state.OutageKind, lasts time.Duration, says bool)
 // configureBackends gives the agent of a process its second backend.
 func (w *World) configureBackends(a *cycle.Agent) {
 	a.Policy.Backends = []string{usualBackend}
-	if !w.fallback {
+	if !w.story.Fallback {
 		return
 	}
 	second := *a.Turn

@@ -27,7 +27,7 @@ func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
 	clear(w.outages)
-	w.inside, w.prompts, w.calmed = nil, nil, true
+	w.inside, w.current.prompts, w.calmed = nil, nil, true
 	w.mu.Unlock()
 	w.limit(0)
 	w.mendHooks()

@@ -31,7 +31,7 @@ func (c *patienceChecker) read(v *historyChecker, l line) {
 		v.broken("3", "an ack waits without its own IDLE→PREP: %s", l)
 		return
 	}
-	if want := l.At.Add(v.world.ackAfter); !l.Ack.Until.Equal(want) {
+	if want := l.At.Add(v.world.story.AckAfter); !l.Ack.Until.Equal(want) {
 		v.broken("3", "an ack waits until %s, want %s", l.Ack.Until, want)
 	}
 	c.waits, c.key, c.until = true, l.Key, l.Ack.Until
@@ -41,7 +41,7 @@ func (c *patienceChecker) read(v *historyChecker, l line) {
 // made checks an ack that is made.
 func (c *patienceChecker) made(v *historyChecker, l line) {
 	switch {
-	case v.world.ackAfter == 0:
+	case v.world.story.AckAfter == 0:
 		return
 	case !c.waits:
 		v.broken("3", "%s was made, and none waited", l.ID)
@@ -86,15 +86,15 @@ func (r *record) checkAckFirst(o outgoing, h history) {
 // takeTime lets one turn in three take longer than an ack waits, and another one less.
 func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 	n, err := strconv.Atoi(strings.TrimLeft(marker, "EMPT"))
-	if err != nil || p.world.ackAfter == 0 || n%3 == 0 || ctx.Err() != nil {
+	if err != nil || p.world.story.AckAfter == 0 || n%3 == 0 || ctx.Err() != nil {
 		return
 	}
 	if n%3 == 1 {
-		p.world.clock.pass(p.world.ackAfter / 4)
+		p.world.clock.pass(p.world.story.AckAfter / 4)
 		return
 	}
 	due := p.world.ackWaits()
-	p.world.clock.pass(p.world.ackAfter * 3 / 2)
+	p.world.clock.pass(p.world.story.AckAfter * 3 / 2)
 	if due {
 		p.awaitAck(ctx, a)
 	}

@@ -99,11 +99,11 @@ func (w *World) nextTimed() (by time.Time, what string) {
 	if ours, _, _ := w.crontab.read(); !slices.Contains(ours, s.Schedule.Installed) {
 		return time.Time{}, "" // a process died between the table and the state; the next poll repairs it
 	}
-	if w.fallback {
+	if w.story.Fallback {
 		s.Outages = nil // the second backend runs the waiting messages
 	}
 	now := w.clock.machine()
-	at, what := nextRow(s, now, w.clockPrompts())
+	at, what := nextRow(s, now, w.settings().prompts)
 	if slices.ContainsFunc(s.Inbox, func(m state.Message) bool { return m.NextRetryAt.After(now) && waitsForAWord(s, m) }) {
 		w.count.happened("what the agent planned waited for a word")
 	}

@@ -80,7 +80,7 @@ func (v *historyChecker) read(l line) {
 	if l.Serial != v.serial {
 		v.patience.committed(v)
 		v.serial, v.heard, v.woken = l.Serial, false, false
-		if v.world.ackAfter == 0 {
+		if v.world.story.AckAfter == 0 {
 			v.acks = 0 // it is made in the step that wakes
 		}
 	}
@@ -268,9 +268,9 @@ func (v *historyChecker) finished(l line) {
 // operator that is not held. A suspended turn without budget is held, too.
 func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
-		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.fallback)
+		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.story.Fallback)
 	}
-	held := v.halted.any() || v.failed >= 5 || v.backends.all(at, v.world.fallback)
+	held := v.halted.any() || v.failed >= 5 || v.backends.all(at, v.world.story.Fallback)
 	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 

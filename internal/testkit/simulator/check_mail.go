@@ -211,7 +211,7 @@ type rateChange struct {
 // limit sets how many mails of the operator may run within an hour.
 func (w *World) limit(n int) {
 	w.mu.Lock()
-	w.rate = n
+	w.current.rate = n
 	w.mu.Unlock()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()

@@ -45,8 +45,8 @@ func clockPrompts(seed int64) (all []ClockPrompt) {
 const promptText = "do what the clock wants, "
 
 // configurePrompts gives the agent of a process the prompts that are configured now.
-func (p *process) configurePrompts(a *cycle.Agent) {
-	for _, c := range p.world.clockPrompts() {
+func (p *process) configurePrompts(a *cycle.Agent, prompts []ClockPrompt) {
+	for _, c := range prompts {
 		times, err := cron.ParseTimes(c.At)
 		if err != nil {
 			panic(err)
@@ -59,13 +59,6 @@ func (p *process) configurePrompts(a *cycle.Agent) {
 		a.Policy.Prompts = append(a.Policy.Prompts, state.PromptPolicy{Name: c.Name, At: c.At, CatchUp: c.CatchUp, Asks: c.Asks, Next: times.Next})
 	}
 	a.AskPrompt = p.askPrompt
-}
-
-// clockPrompts returns the prompts that are configured now.
-func (w *World) clockPrompts() []ClockPrompt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.prompts
 }
 
 // askPrompt replaces the program of a prompt.
@@ -115,7 +108,7 @@ type promptPoll struct {
 func (w *World) notePromptPoll(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.prompts) > 0 && !w.clock.wasWrong() {
+	if len(w.current.prompts) > 0 && !w.clock.wasWrong() {
 		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes.Load()})
 	}
 }
@@ -156,7 +149,7 @@ func (w *World) checkClockPrompts(h history) {
 			w.violate("prompts", "%d things came of %s", n, key)
 		}
 	}
-	for _, c := range w.configured {
+	for _, c := range w.story.Prompts {
 		w.checkTimes(h, c, decided)
 	}
 }

@@ -18,14 +18,7 @@ const collecting = "waits for what its sender still writes"
 func (w *World) collectFor(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.collect, w.longest = d, max(d, w.longest)
-}
-
-// silence returns [turn] collect.
-func (w *World) silence() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.collect
+	w.current.collect, w.current.longest = d, max(d, w.current.longest)
 }
 
 // burst lets one sender write several messages, a few seconds apart.
@@ -129,9 +122,7 @@ func (r *record) answeredWith(h history, l *incomingMail) int {
 
 // checkCollecting checks that no message waits longer for others than three silences.
 func (w *World) checkCollecting() {
-	w.mu.Lock()
-	longest := w.longest
-	w.mu.Unlock()
+	longest := w.settings().longest
 	if longest == 0 {
 		return
 	}

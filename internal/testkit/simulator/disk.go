@@ -182,26 +182,19 @@ func (d *disk) losePower(rng *rand.Rand) (lost []string, err error) {
 }
 
 func (d *disk) undo(c change) error {
+	var err error
 	if c.from != "" {
-		if err := os.Rename(c.path, c.from); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		if c.old != "" {
-			return os.Rename(c.old, c.path)
-		}
-		return nil
+		err = os.Rename(c.path, c.from)
+	} else { // a rename between two links of one file has no effect, so remove it first
+		err = os.Remove(c.path)
 	}
-	if c.old != "" {
-		// A rename between two links of one file has no effect, so remove it first.
-		if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		return os.Rename(c.old, c.path)
-	}
-	if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
+	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return nil
+	if c.old == "" {
+		return nil
+	}
+	return os.Rename(c.old, c.path)
 }
 
 // loseFolders removes folders, with their contents, whose names were not fsynced.

@@ -65,18 +65,6 @@ func (w *World) flags() (map[uint32]bool, error) {
 	return seen, err
 }
 
-// validity returns the UIDVALIDITY of the mailbox.
-func (w *World) validity() (v uint32, err error) {
-	err = w.asPerson(func(c *imapclient.Client) error {
-		status, err := c.Status("INBOX", &imap.StatusOptions{UIDValidity: true}).Wait()
-		if err == nil {
-			v = status.UIDValidity
-		}
-		return err
-	})
-	return v, err
-}
-
 // renumber gives the mailbox another UIDVALIDITY and the mails other UIDs.
 func (w *World) renumber() error {
 	seen, err := w.flags()
@@ -86,13 +74,18 @@ func (w *World) renumber() error {
 	if err := w.mail.Renumber(); err != nil {
 		return err
 	}
-	validity, err := w.validity()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	err = w.asPerson(func(c *imapclient.Client) error {
+		status, err := c.Status("INBOX", &imap.StatusOptions{UIDValidity: true}).Wait()
+		if err == nil {
+			w.record.validity = status.UIDValidity
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	w.record.validity = validity
 	for i := len(w.record.incoming) - 1; i >= 0; i-- { // in reverse order
 		l := w.record.incoming[i]
 		if l.gone {

@@ -30,7 +30,6 @@ func Play(dir string, s Story) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.close()
-	w.ackAfter, w.byThread, w.copies, w.fallback, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Copies, s.Fallback, s.Prompts, s.Prompts
 	w.disk.settle(w.stateDir())
 	w.install()
 	for i, step := range s.Steps {
@@ -367,14 +366,7 @@ func (w *World) actLate(s Step) error {
 func (w *World) working(in cycle.Inside) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.living, func(a *livingAgent) bool { return a.in == in })
+	return slices.ContainsFunc(w.agents, func(a *livingAgent) bool { return a.in == in && !a.orphaned })
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// hourly returns how many mails of the operator may come in within an hour.
-func (w *World) hourly() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rate
-}

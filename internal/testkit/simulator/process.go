@@ -63,6 +63,11 @@ const (
 	twice           // the answer arrives twice
 )
 
+// verdicts are those of the faults.
+var verdicts = map[What]verdict{
+	Crash: dead, Power: dead, CrashLate: lostAll, Fail: refused, ReadOnly: refused, Lost: lost, Half: half, Stall: stalled, Cut: cutOff, Twice: twice,
+}
+
 // run starts a process and waits for its end. It returns its error, and whether it
 // was killed before it could return one.
 func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
@@ -195,31 +200,14 @@ func (p *process) strike(f *Fault, site string) verdict {
 	switch f.What {
 	case Crash:
 		p.die()
-		return dead
 	case Power:
 		w.losePower()
-		return dead
-	case CrashLate:
-		return lostAll
-	case Fail:
-		return refused
-	case Lost:
-		return lost
-	case Half:
-		return half
-	case Stall:
-		return stalled
-	case Cut:
-		return cutOff
-	case Twice:
-		return twice
 	case ReadOnly:
 		p.mu.Lock()
 		p.readOnly = true
 		p.mu.Unlock()
-		return refused
 	}
-	panic("unknown fault " + string(f.What))
+	return verdicts[f.What]
 }
 
 // meanwhile plays another step completely. If a process holds state.lock, it waits

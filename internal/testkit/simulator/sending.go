@@ -146,7 +146,7 @@ func (r *record) checkLate(o outgoing, h history) {
 	for _, l := range h.lines {
 		switch {
 		case !created.before(l), o.at.Sub(l.At) <= margin:
-		case by.Kind != "" && l.is("turn", state.WordRunning) && r.world.ackAfter*3/2 > margin:
+		case by.Kind != "" && l.is("turn", state.WordRunning) && r.world.story.AckAfter*3/2 > margin:
 			return // this turn has moved the clock while its runner sent the mail: see takeTime
 		case o.kind == "quiet" && l.Kind == "transition" && l.New != "IDLE",
 			o.kind == "ack" && l.is("effect", state.WordQueued) && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
@@ -249,7 +249,7 @@ const sentFolder = "Sent"
 // checkCopies checks that each mail of ours has one copy in the folder for sent mail, and a
 // challenge has no copy. A loss of the state may cost a copy.
 func (w *World) checkCopies(h history) {
-	if !w.copies {
+	if !w.story.Copies {
 		return
 	}
 	copies := map[string]int{}

@@ -63,15 +63,10 @@ type World struct {
 	count  *counters
 	record *record
 
-	ackAfter time.Duration // [replies] ack_after
-	byThread bool          // [turn] conversation = "thread"
-	copies   bool          // [replies] sent
-	fallback bool          // [[turn.fallback]]
+	story    Story
 	provider provider
 	calmed   bool // the provider has no further outages
 
-	prompts     []ClockPrompt // that are configured now
-	configured  []ClockPrompt // the prompts of the story
 	promptPolls []promptPoll
 	asked       int // programs of prompts
 
@@ -86,14 +81,11 @@ type World struct {
 	mu       sync.Mutex
 	slots    []*slot // the free ones
 	all      []*slot
-	orphans  []*livingAgent
-	living   []*livingAgent
+	agents   []*livingAgent
 	outages  map[string]int // the number of further processes that each outage lasts
 	powerOff bool
-	inside   []Fault       // strike the next command that an agent calls
-	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
-	collect  time.Duration // [turn] collect
-	longest  time.Duration // the longest value
+	inside   []Fault // strike the next command that an agent calls
+	current  settings
 	broken   *Violation
 	hung     bool // a process hangs, so the story cannot go on
 	log      []string
@@ -107,6 +99,21 @@ type World struct {
 	restful atomic.Bool
 }
 
+// settings are those in agent.toml that change during a story.
+type settings struct {
+	rate    int           // mails of the operator in an hour; 0 = any
+	collect time.Duration // [turn] collect
+	longest time.Duration // the longest value
+	prompts []ClockPrompt
+}
+
+// settings returns those of now.
+func (w *World) settings() settings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
+}
+
 // Violation is a broken promise.
 type Violation struct {
 	Promise string // its number in docs/design.md, "Promises", or the name of another rule
@@ -117,7 +124,7 @@ func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Prom
 
 func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	w := &World{
-		dir: dir, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
+		dir: dir, story: s, current: settings{prompts: s.Prompts}, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
 		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{},
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
 	}
@@ -178,9 +185,7 @@ func (w *World) close() {
 	for _, i := range w.inlets {
 		i.Close()
 	}
-	for _, o := range append(w.orphans, w.living...) {
-		o.end()
-	}
+	w.killAgents()
 }
 
 func (w *World) stateDir() string { return filepath.Join(w.dir, "state") }
@@ -190,6 +195,7 @@ func (w *World) detached() string { return filepath.Join(w.dir, "detached") }
 
 // newAgent wires the agent of one process, as package commands does.
 func (w *World) newAgent(p *process) *cycle.Agent {
+	now := w.settings()
 	secret := func(right, wrong string, outages ...string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) {
 			if slices.ContainsFunc(outages, w.down) {
@@ -214,9 +220,9 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
-			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
-			Collect: w.silence(), PacesMesh: w.nats != nil, ByThread: w.byThread, Copies: w.copies,
+			Ack: true, AckAfter: w.story.AckAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: now.rate, EventRate: eventRate,
+			Collect: now.collect, PacesMesh: w.nats != nil, ByThread: w.story.ByThread, Copies: w.story.Copies,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
@@ -231,17 +237,19 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		}},
 		Turn: program, Rights: rights,
 		Replies: cycle.Replies{
-			Sent: w.sentFolder(),
-			Ack:  reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
+			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
 		Self:    []string{w.detached()}, // a detached poll; the next poll of cron does the same work
 		Now:     w.clock.machine,
 		RunTurn: p.attempt,
 	}
+	if w.story.Copies {
+		a.Replies.Sent = sentFolder
+	}
 	w.configureBackends(a)
 	p.configureHooks(a)
-	p.configurePrompts(a)
+	p.configurePrompts(a, now.prompts)
 	return a
 }
 
@@ -318,7 +326,7 @@ func (w *World) powerOn() {
 	if !off {
 		return
 	}
-	w.killOrphans()
+	w.killAgents()
 	lost, err := w.disk.losePower(w.rng)
 	if err != nil {
 		w.violate("simulator", "power cut: %v", err)
@@ -410,12 +418,4 @@ func (w *World) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, fmt.Sprintf(format, args...))
-}
-
-// sentFolder returns the folder for copies of sent mail, or "".
-func (w *World) sentFolder() string {
-	if w.copies {
-		return sentFolder
-	}
-	return ""
 }
