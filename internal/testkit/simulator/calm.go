@@ -118,10 +118,9 @@ func (w *World) finish() {
 	// mails one after the other.
 	for range 3 {
 		w.clock.pass(time.Minute)
-		w.record.connections()
+		w.record.traffic()
 		r, err = w.poll(nil, cycle.PollOptions{})
-		reads = w.record.readings()
-		conns = w.record.connections()
+		conns, reads = w.record.traffic()
 		if err == nil && len(r.Failed) == 0 && conns[w.wire()] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
 			break
 		}

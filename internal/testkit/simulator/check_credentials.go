@@ -205,10 +205,7 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 	if len(refused) == 0 || !p.undisturbed(took) || w.clock.skewed() != 0 {
 		return
 	}
-	h, err := w.readHistory()
-	if err != nil {
-		return
-	}
+	h := w.readHistory()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	now := h.outages()

@@ -155,12 +155,8 @@ func (w *World) checkMeshHalt(r cycle.Report, before int) {
 		return
 	}
 	halted := switched[len(switched)-1]
-	h, err := w.readHistory()
-	if err != nil {
-		return
-	}
 	known := false
-	for _, l := range h.lines {
+	for _, l := range w.readHistory().lines {
 		if l.Kind == "halt" && l.From == "mesh" {
 			known = l.What == state.WordHalt
 		}

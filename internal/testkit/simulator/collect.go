@@ -163,18 +163,12 @@ func (w *World) checkCollected(h history) {
 			if n := len(h.tasks[other.Key]); n != 1 {
 				w.violate("collect", "%s had %d endings", other.Key, n)
 			}
-			if marker := w.record.markerOfKey(other.Key); marker != "" && !hurt[marker] {
-				w.checkShown(task, marker)
+			marker := w.record.markerOfKey(other.Key)
+			for _, p := range w.record.prompts {
+				if marker != "" && !hurt[marker] && p.turn == task.TurnID && p.marker != marker && !slices.Contains(p.with, marker) {
+					w.violate("collect", "%s.%d is not shown %s, which it answers:\n%s", p.turn, p.epoch, marker, p.text)
+				}
 			}
-		}
-	}
-}
-
-// checkShown checks that the attempts of a turn were shown a message that it answers.
-func (w *World) checkShown(task line, marker string) {
-	for _, p := range w.record.prompts {
-		if p.turn == task.TurnID && p.marker != marker && !slices.Contains(p.with, marker) {
-			w.violate("collect", "%s.%d is not shown %s, which it answers:\n%s", p.turn, p.epoch, marker, p.text)
 		}
 	}
 }

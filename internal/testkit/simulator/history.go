@@ -59,18 +59,15 @@ func (h history) dispatch(turn string, epoch uint64) (begun line) {
 	return begun
 }
 
-func (w *World) readHistory() (history, error) {
+// readHistory reads the history. It must be readable at all times.
+func (w *World) readHistory() history {
 	h := history{tasks: map[string][]line{}, ends: map[string]line{}, turns: map[string][]line{}, queued: map[string]line{}}
 	var lines []line
-	names, err := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
-	if err != nil {
-		return h, err
-	}
-	slices.Sort(names)
+	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl")) // in order
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return h, err
+			w.violate("state", "history: %v", err)
 		}
 		var last line
 		for raw := range bytes.Lines(data) {
@@ -79,7 +76,7 @@ func (w *World) readHistory() (history, error) {
 			}
 			var l line
 			if err := json.Unmarshal(raw, &l); err != nil {
-				return h, fmt.Errorf("%s: %q: %w", filepath.Base(name), raw, err)
+				w.violate("state", "history: %s: %q: %v", filepath.Base(name), raw, err)
 			}
 			if !last.before(l) {
 				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, last)
@@ -95,7 +92,7 @@ func (w *World) readHistory() (history, error) {
 	for _, l := range lines {
 		h.add(l)
 	}
-	return h, nil
+	return h
 }
 
 // any reports whether the history has such a line.
@@ -138,10 +135,7 @@ const loggedLines = 60
 
 // logHistory adds the end of the history to the log.
 func (w *World) logHistory() {
-	h, err := w.readHistory()
-	if err != nil {
-		w.logf("history: %v", err)
-	}
+	h := w.readHistory()
 	w.logf("history:")
 	for _, l := range h.lines[max(0, len(h.lines)-loggedLines):] {
 		w.logf("  %s", l)
@@ -176,10 +170,7 @@ func (w *World) state() (s state.State, ok bool) {
 // known returns the keys of messages in the history and in the state. A line about a failed fetch
 // or a number shows only that the mail is in the mailbox.
 func (w *World) known() map[string]bool {
-	h, err := w.readHistory()
-	if err != nil {
-		w.violate("state", "history: %v", err)
-	}
+	h := w.readHistory()
 	s, _ := w.state()
 	k := map[string]bool{}
 	for _, m := range s.Inbox {

@@ -85,9 +85,8 @@ func (w *World) mendHooks() {
 // is lost, the commits after the second number are lost with it.
 func (w *World) serials() (last, recorded uint64) {
 	s, _ := w.state()
-	h, err := w.readHistory()
-	if n := len(h.lines); err == nil && n > 0 {
-		recorded = h.lines[n-1].Serial
+	if h := w.readHistory(); len(h.lines) > 0 {
+		recorded = h.lines[len(h.lines)-1].Serial
 	}
 	return max(s.Serial, recorded), recorded
 }
@@ -185,21 +184,22 @@ func (w *World) checkHookHoldsNothing(p *process, l *listener) {
 		return // the other process may hold them
 	}
 	for _, lock := range []string{"cycle.lock", "state.lock"} {
-		if !isFree(filepath.Join(w.stateDir(), lock)) {
+		if !w.isFree(lock, 100) {
 			w.violate("hooks", "%s calls the hook %s under %s", p.name, l.name, lock)
 		}
 	}
 }
 
-// isFree reports whether a lock is free. A child of this very process, such as another world's
-// crontab, holds all of its locks from its fork to its exec.
-func isFree(lock string) bool {
-	f, err := os.OpenFile(lock, os.O_RDWR, 0)
+// isFree reports whether a lock of the state directory is free, at one of some looks. A child of
+// this very process, such as another world's crontab, holds all of its locks from its fork to its
+// exec.
+func (w *World) isFree(lock string, looks int) bool {
+	f, err := os.OpenFile(filepath.Join(w.stateDir(), lock), os.O_RDWR, 0)
 	if err != nil {
-		return true
+		return true // no process has made it
 	}
 	defer f.Close()
-	for range 100 {
+	for range looks {
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			return true
 		}

@@ -105,7 +105,7 @@ func (n *natsMesh) reached(c memcarrier.Call, err error) {
 	w := n.world
 	switch c.Name {
 	case "take":
-		w.record.connected(nil, "nats")
+		w.record.connected("nats")
 	case "ack":
 		n.checkAck(c.ID)
 	case "send":

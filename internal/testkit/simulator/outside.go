@@ -91,11 +91,7 @@ func (a *livingAgent) await(name string, do func(context.Context, *cycle.Agent) 
 
 // reportOutside gives the report on work that a turn has started.
 func (w *World) reportOutside(s Step) error {
-	h, err := w.readHistory()
-	if err != nil {
-		return err
-	}
-	waits := h.waits(false)
+	waits := w.readHistory().waits(false)
 	if len(waits) == 0 {
 		return nil
 	}
@@ -147,11 +143,7 @@ func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 	if killed || err != nil && strikes != w.strikes.Load() {
 		return err
 	}
-	h, failed := w.readHistory()
-	if failed != nil {
-		return failed
-	}
-	wait := h.wait(r.id)
+	wait := w.readHistory().wait(r.id)
 	switch {
 	case errors.Is(err, cycle.ErrLateReport):
 		w.count.happened("a report was late")

@@ -93,20 +93,19 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		r, err = a.Poll(ctx, o)
 		return err
 	})
-	if err == nil && !killed && w.undisturbed.Load() {
-		w.restful.Store(true)
+	if err != nil || killed || !w.undisturbed.Load() {
+		return r, err
 	}
-	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
+	w.restful.Store(true)
+	if r.Skipped == "" {
 		w.notePromptPoll(began.Add(w.clock.skewed()))
-	}
-	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
 		w.checkProgress()
 		w.checkMeshHalt(r, switched)
 		w.checkLines()
 		w.checkWaiting(began.Add(w.clock.skewed()), o)
 		w.checkSending(r, o, began)
 	}
-	return r, err
+	return r, nil
 }
 
 // perform plays one step to its end.

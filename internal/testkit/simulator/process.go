@@ -214,7 +214,7 @@ func (p *process) strike(f *Fault, site string) verdict {
 // for a later point, as the other process would.
 func (p *process) meanwhile(f *Fault, site string) verdict {
 	w := p.world
-	if !w.stateFree() {
+	if !w.isFree("state.lock", 1) {
 		p.mu.Lock()
 		f.At++
 		if f.Site != "" { // at its next point the lock would be held again

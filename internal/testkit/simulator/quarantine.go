@@ -112,12 +112,7 @@ func (w *World) checkQuarantine(h history) {
 		}
 	}
 	holds := func(evidence []byte) bool {
-		for _, data := range there {
-			if bytes.Contains(data, evidence) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(there, func(data []byte) bool { return bytes.Contains(data, evidence) })
 	}
 	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
 	hurt := w.lostByDamage(h) // after its release

@@ -183,10 +183,7 @@ func newRecord(w *World) *record {
 
 // prompted records an attempt. It reports whether it is the first for its message.
 func (r *record) prompted(at turn.Attempt) (first bool) {
-	h, err := r.world.readHistory()
-	if err != nil {
-		r.world.violate("state", "history: %v", err)
-	}
+	h := r.world.readHistory()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), session: at.Session, outer: r.outer}
@@ -242,8 +239,7 @@ func (r *record) mailSent(raw []byte) {
 	id := strings.Trim(m.Header.Get("Message-ID"), "<>")
 	kind, _, _ := strings.Cut(id, ".")
 	r.checkNotHurt(id, raw)
-	h, _ := r.world.readHistory()
-	r.countCopy(h, r.mails, outgoing{
+	r.countCopy(r.world.readHistory(), r.mails, outgoing{
 		id: id, kind: kind, sum: sha256.Sum256(raw), to: m.Header.Get("To"),
 		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), refs: m.Header.Get("References"), text: string(body), at: r.world.clock.machine(),
 	})
@@ -341,7 +337,7 @@ func numbers(set string) []uint32 {
 }
 
 // connected counts a connection.
-func (r *record) connected(_ *process, protocol string) {
+func (r *record) connected(protocol string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.conns[protocol]++
@@ -354,18 +350,11 @@ func (r *record) reading(words []string) {
 	r.reads = append(r.reads, strings.Join(words[1:], " "))
 }
 
-// readings returns the commands that read the mailbox since connections was called.
-func (r *record) readings() []string {
+// traffic returns the connections and the commands that read the mailbox, since its last call.
+func (r *record) traffic() (conns map[string]int, reads []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reads
-}
-
-// connections returns the counts and resets them.
-func (r *record) connections() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	conns := r.conns
+	conns, reads = r.conns, r.reads
 	r.conns, r.reads = map[string]int{}, nil
-	return conns
+	return conns, reads
 }

@@ -89,18 +89,8 @@ func (r *record) checkRights(p prompt, extra []string, h history) {
 	if !slices.Equal(extra, []string{want}) {
 		r.world.violate("self", "%s.%d, about %s, has the rights %q, want %s", p.turn, p.epoch, p.owner, extra, want)
 	}
-	if p.marker != "" {
-		return
-	}
-	for _, marker := range anyMarker.FindAllString(tagged(p.text, "said"), -1) {
-		if r.forgotten(marker, p.turn, h) {
-			r.world.violate("memory", "the turn %s.%d of the agent's own is told %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
-		}
-	}
-	for _, marker := range anyMarker.FindAllString(p.text, -1) {
-		if said := r.speaker(marker); said != r.speaker(p.owner) {
-			r.world.violate("conversations", "the turn %s.%d, planned about %s, is shown %s of %s:\n%s", p.turn, p.epoch, p.owner, marker, said, p.text)
-		}
+	if p.marker == "" {
+		r.checkQuoted(p.turn, r.speaker(p.owner), p.text, tagged(p.text, "said"), h)
 	}
 }
 

@@ -303,24 +303,24 @@ func (w *World) checkCopies(h history) {
 
 // This file plays submission servers that refuse all mail for a while, or one mail for good.
 
-// refuseMail is the answer to MAIL: 451 while the server takes no mail for now.
-func (w *World) refuseMail(string) error {
-	if !w.down("smtp-451") {
-		return nil
-	}
-	w.troubled("smtp")
-	w.count.happened("a submission server said 451")
-	return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
-}
+// The answers to MAIL while the server takes no mail for now, and to RCPT while the recipient is
+// unknown.
+var (
+	notNow    = &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
+	noMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+)
 
-// refuseRcpt is the answer to RCPT: 550 while the recipient is unknown.
-func (w *World) refuseRcpt(string) error {
-	if !w.down("smtp-550") {
-		return nil
+// refuses returns the answer to a command of SMTP, and the event that it is refused during an
+// outage.
+func (w *World) refuses(outage string, answer *smtp.SMTPError, event string) func(string) error {
+	return func(string) error {
+		if !w.down(outage) {
+			return nil
+		}
+		w.troubled("smtp")
+		w.count.happened(event)
+		return answer
 	}
-	w.troubled("smtp")
-	w.count.happened("a recipient was refused for good")
-	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
 }
 
 var deliverables = regexp.MustCompile(`\b([EMPT]\d{3}) (?:answered by|submitted)`)

@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"text/template"
 	"time"
 
@@ -150,7 +148,8 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{
 		Username: address, Password: password,
-		OnMail: w.refuseMail, OnRcpt: w.refuseRcpt,
+		OnMail: w.refuses("smtp-451", notNow, "a submission server said 451"),
+		OnRcpt: w.refuses("smtp-550", noMailbox, "a recipient was refused for good"),
 		OnData: func(_ net.Conn, raw []byte) error { return w.receiveSent(raw) },
 	})
 	if err != nil {
@@ -340,20 +339,6 @@ func (w *World) powerOn() {
 		}
 		w.count.happened("a power cut lost something")
 	}
-}
-
-// stateFree reports whether no process holds state.lock. Only then can another
-// process run without waiting.
-func (w *World) stateFree() bool {
-	f, err := os.OpenFile(filepath.Join(w.stateDir(), "state.lock"), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return true
-	}
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
 // down reports whether something is down.
