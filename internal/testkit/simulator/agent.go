@@ -65,7 +65,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 		return turn.Result{}, err
 	}
 	first := w.record.prompted(at)
-	w.count.attempt()
+	w.count.began(&w.count.Attempts)
 	r := p.work(ctx, a, at, first)
 	if r.Rest != nil && ctx.Err() == nil {
 		w.count.happened("an agent lingered after its answer")

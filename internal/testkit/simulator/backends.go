@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -22,10 +21,9 @@ const (
 // outageWishes make the provider of the agent fail for some time.
 var outageWishes = []string{"limit", "limit", "limit-unsaid", "limit-at-work", "overload", "blocked", "dead-session", "dead-session"}
 
-// withOutages lets some messages of a story meet an outage. It has its own random numbers, so that
-// the other steps of a seed stay the same.
+// withOutages lets some messages of a story meet an outage.
 func withOutages(seed int64, s *Story) {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
+	g := newGenerator(seed, 60)
 	if !g.chance(3) {
 		return
 	}

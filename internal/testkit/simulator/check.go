@@ -12,7 +12,7 @@ import (
 
 // checkEnd checks the end of a process that was not killed.
 func (w *World) checkEnd(p *process, err error) {
-	w.count.process()
+	w.count.began(&w.count.Processes)
 	if err == nil && w.rung.Load() && w.depth() == 1 && p.strikes == w.strikes.Load() {
 		w.checkNudgeSeen(p)
 	}

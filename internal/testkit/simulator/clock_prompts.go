@@ -3,7 +3,6 @@ package simulator
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -23,10 +22,9 @@ type ClockPrompt struct {
 	Asks     bool // a program is asked first
 }
 
-// clockPrompts returns the prompts of the story of a seed; most stories have no prompt. They have
-// their own random numbers, so that the steps of a seed stay the same.
+// clockPrompts returns the prompts of the story of a seed; most stories have no prompt.
 func clockPrompts(seed int64) (all []ClockPrompt) {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 4))}
+	g := newGenerator(seed, 4)
 	if !g.chance(3) {
 		return nil
 	}

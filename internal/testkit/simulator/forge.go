@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -97,12 +96,8 @@ func (w *World) replay(s Step) {
 	n.put(l)
 }
 
-// CarrierOf returns the carrier of the mesh in the story of a seed. It has its own random numbers,
-// so that the steps of a seed over HTTP stay the same.
-func CarrierOf(seed int64) string {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
-	return pickOne(g, "", OverNATS)
-}
+// CarrierOf returns the carrier of the mesh in the story of a seed.
+func CarrierOf(seed int64) string { return pickOne(newGenerator(seed, 60), "", OverNATS) }
 
 // natsSites are the points of the mesh over NATS in place of those over HTTP.
 var natsSites = map[string]string{
@@ -117,10 +112,9 @@ var natsPoints = []string{
 	"agent end", "agent end", // while its effects are under way
 }
 
-// overNATS changes the steps of a story so that its mesh is over NATS. Its additions have their own
-// random numbers.
+// overNATS changes the steps of a story so that its mesh is over NATS.
 func overNATS(seed int64, steps []Step) []Step {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 61))}
+	g := newGenerator(seed, 61)
 	var all []Step
 	for _, s := range steps {
 		s = s.overNATS()

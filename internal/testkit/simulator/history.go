@@ -143,7 +143,7 @@ func (w *World) logHistory() {
 }
 
 func (l line) String() string {
-	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), string(l.Kind)}
+	words := []string{l.id(), l.At.Format("15:04:05"), string(l.Kind)}
 	for _, word := range []string{string(l.What), l.Key, l.ID, string(l.Old + "→" + l.New), l.TurnID, string(l.Outcome), l.Reason} {
 		if word != "" && word != "→" {
 			words = append(words, word)
