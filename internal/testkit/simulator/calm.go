@@ -60,32 +60,24 @@ func (w *World) calm() {
 			w.run("go", nil, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Resume(ctx, ""); return err })
 		}
 		// If the machine is busy, a server may be slow and still hold a message.
-		if isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits() {
-			if w.missesMail() && nights < maxNights { // until its next try, or the sweep of another day
-				w.clock.pass(missed)
-				nights++
-				n = 0
-				continue
-			}
-			if naps < maxNaps && w.awaitSelf(s) {
-				naps++
-				n = 0
-				continue
-			}
+		rests := isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits()
+		switch {
+		case rests && w.missesMail() && nights < maxNights: // until its next try, or the sweep of another day
+			w.clock.pass(missed)
+			nights, n = nights+1, 0
+		case rests && naps < maxNaps && w.awaitSelf(s):
+			naps, n = naps+1, 0
+		case rests:
 			w.clock.pass(31 * time.Minute) // the crontab is checked twice an hour
 			w.poll(nil, cycle.PollOptions{})
-			if s, err := w.status(); err == nil && !isAtRest(s) && nights < maxNights { // a withheld mail has come
-				nights++
-				n = 0
-				continue
+			if s, err := w.status(); err != nil || isAtRest(s) || nights == maxNights {
+				w.finish()
+				return
 			}
-			w.finish()
-			return
-		}
-		if (s.Tier == "dead" || s.Tier == "critical") && nights < maxNights {
+			nights, n = nights+1, 0 // a withheld mail has come
+		case (s.Tier == "dead" || s.Tier == "critical") && nights < maxNights:
 			w.sleepOver()
-			nights++
-			n = 0
+			nights, n = nights+1, 0
 		}
 	}
 	s, err := w.status()

@@ -162,19 +162,10 @@ func (w *World) checkLines() {
 	}
 	w.count.happened("an alarm line was set")
 	var minute int
-	if _, err := fmt.Sscanf(alarms[0], "%d ", &minute); err != nil || minute%30 == 0 || !strings.HasPrefix(other(ours), "*/30 ") {
+	idle := slices.ContainsFunc(ours, func(line string) bool { return strings.HasPrefix(line, "*/30 ") })
+	if _, err := fmt.Sscanf(alarms[0], "%d ", &minute); err != nil || minute%30 == 0 || !idle {
 		w.violate("alarm", "the alarm line is needless: %q", ours)
 	}
-}
-
-// other returns the line of the interval.
-func other(ours []string) string {
-	for _, line := range ours {
-		if !isAlarm(line) {
-			return line
-		}
-	}
-	return ""
 }
 
 // isAlarm reports whether a line of ours is the alarm line.

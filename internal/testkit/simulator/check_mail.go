@@ -127,7 +127,7 @@ func (r *record) markerOfKey(key string) string {
 		return ""
 	}
 	for _, l := range r.incoming {
-		if l.hasKey(key) && l.control == "" && !l.unmarked {
+		if l.hasKey(key) && !l.unmarked {
 			return l.marker
 		}
 	}

@@ -112,7 +112,7 @@ func (o *wait) end(h history) line {
 			return l
 		}
 	}
-	return h.lines[len(h.lines)-1]
+	return lastOf(h.lines)
 }
 
 // turnsOf returns the turns that a report may reach: the one that waits, and that for a late report.
@@ -291,7 +291,7 @@ func (w *World) checkAsking(h history) {
 func (w *World) checkQuestion(h history, q *wait) {
 	w.checkWait("asking", q)
 	mails := len(w.record.mailed(q.id))
-	unsent := h.any(func(l line) bool { return l.Kind == "delivery" && l.ID == q.id && l.What != state.WordSent })
+	unsent := slices.ContainsFunc(h.delivered[q.id], func(l line) bool { return l.What != state.WordSent })
 	if mails > 1 || mails == 0 && !unsent && !w.record.struck[q.id] {
 		w.violate("asking", "%s was mailed %d times", q.id, mails)
 	}

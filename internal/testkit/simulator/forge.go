@@ -33,12 +33,10 @@ func (w *World) forge(s Step) {
 	case "nudge":
 		n.post(n.nudge(peers[0]), false)
 	case "report": // in the name of the agent that was asked
-		m, q := w.record.reportOn(s.N, false)
-		if m == nil {
-			return
+		if m, id := w.record.reportOn(s.N, false); m != nil {
+			m["message"] = "the answer to " + id + ", which is forged"
+			n.post(m, false)
 		}
-		m["message"] = "the answer to " + q.id + ", which is forged"
-		n.post(m, false)
 	case "usurped":
 		m, p := w.letterOf(s, peers[0])
 		p.correlation = "forged-" + p.marker

@@ -27,6 +27,7 @@ type history struct {
 	ends      map[string]line   // the same, by turn
 	turns     map[string][]line // the lines about the attempts of a turn
 	queued    map[string]line   // the line that queued an effect, by its id
+	delivered map[string][]line // the lines about its delivery
 	recovered bool              // the state was recovered
 }
 
@@ -44,9 +45,19 @@ func (h *history) add(l line) {
 		h.turns[l.TurnID] = append(h.turns[l.TurnID], l)
 	case l.is("effect", state.WordQueued) && l.Effect != nil:
 		h.queued[l.ID] = l
+	case l.Kind == "delivery":
+		h.delivered[l.ID] = append(h.delivered[l.ID], l)
 	case l.Kind == "recovery":
 		h.recovered = true
 	}
+}
+
+// lastOf returns the last line of a list, or the zero line.
+func lastOf(lines []line) (l line) {
+	if n := len(lines); n > 0 {
+		l = lines[n-1]
+	}
+	return l
 }
 
 // dispatch returns the line that dispatched an attempt, or the zero line.
@@ -61,7 +72,7 @@ func (h history) dispatch(turn string, epoch uint64) (begun line) {
 
 // readHistory reads the history. It must be readable at all times.
 func (w *World) readHistory() history {
-	h := history{tasks: map[string][]line{}, ends: map[string]line{}, turns: map[string][]line{}, queued: map[string]line{}}
+	h := history{tasks: map[string][]line{}, ends: map[string]line{}, turns: map[string][]line{}, queued: map[string]line{}, delivered: map[string][]line{}}
 	var lines []line
 	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl")) // in order
 	for _, name := range names {
@@ -69,7 +80,7 @@ func (w *World) readHistory() history {
 		if err != nil {
 			w.violate("state", "history: %v", err)
 		}
-		var last line
+		var before line
 		for raw := range bytes.Lines(data) {
 			if !bytes.HasSuffix(raw, []byte("\n")) {
 				continue // torn by a crash; the next commit overwrites it
@@ -78,10 +89,10 @@ func (w *World) readHistory() history {
 			if err := json.Unmarshal(raw, &l); err != nil {
 				w.violate("state", "history: %s: %q: %v", filepath.Base(name), raw, err)
 			}
-			if !last.before(l) {
-				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, last)
+			if !before.before(l) {
+				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, before)
 			}
-			last = l
+			before = l
 			lines = append(lines, l)
 		}
 	}

@@ -89,9 +89,7 @@ func (w *World) mendHooks() {
 // is lost, the commits after the second number are lost with it.
 func (w *World) serials() (last, recorded uint64) {
 	s, _ := w.state()
-	if h := w.readHistory(); len(h.lines) > 0 {
-		recorded = h.lines[len(h.lines)-1].Serial
-	}
+	recorded = lastOf(w.readHistory().lines).Serial
 	return max(s.Serial, recorded), recorded
 }
 
@@ -290,18 +288,13 @@ func (w *World) checkHooks(h history) {
 
 // hookRows returns the rows for a hook, in order.
 func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []hookRow) {
-	ended := map[string]line{}
 	for _, e := range h.lines {
-		if e.Kind == "delivery" && e.isAboutHook() {
-			if old, twice := ended[e.ID]; twice {
-				w.violate("hooks", "%s ended twice: %s, %s", e.ID, old, e)
-			}
-			ended[e.ID] = e
-		}
-	}
-	for _, e := range h.lines {
-		if e.Kind != "effect" || e.Effect == nil || e.Effect.Kind != "hook" || e.Effect.To != l.name || e.What != state.WordQueued {
+		if !e.is("effect", state.WordQueued) || e.Effect == nil || e.Effect.Kind != "hook" || e.Effect.To != l.name {
 			continue
+		}
+		ends := h.delivered[e.ID]
+		if len(ends) > 1 {
+			w.violate("hooks", "%s ended %d times: %v", e.ID, len(ends), ends)
 		}
 		of, known := lines[e.Effect.Announces.ID]
 		switch a := e.Effect.Announces; {
@@ -312,7 +305,7 @@ func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []
 		case of.event() != "" && of.event() != a.Event || !l.hears(a.Event) || len(l.spans) == 0:
 			w.violate("hooks", "%s for %s announces %s as %q, and is not to", e.ID, l.name, of, a.Event)
 		}
-		rows = append(rows, hookRow{e.ID, *e.Effect.Announces, ended[e.ID]})
+		rows = append(rows, hookRow{e.ID, *e.Effect.Announces, lastOf(ends)})
 	}
 	return rows
 }

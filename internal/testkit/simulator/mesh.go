@@ -125,7 +125,7 @@ func (r *record) meshSent(body []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m.Kind == "ask" && r.reports[m.ID].copies == 1 {
-		r.questions = append(r.questions, question{id: m.ID, peer: m.To, correlation: m.ID})
+		r.questions = append(r.questions, question{id: m.ID, peer: m.To})
 	}
 }
 

@@ -90,12 +90,12 @@ func (w *World) receiveMail(s Step) error {
 	case "broken":
 		body = "--x\n\n" + body + "--x\nContent-Type: text/plain; charset=nonsense\nContent-Transfer-Encoding: base64\n\n!!!\n"
 	case "STOP", "HALT", "GO", "STATUS":
-		l.control = s.Kind
+		l.unmarked = true
 		body = strings.ToLower(s.Kind) + "\n"
 	case "wide":
 		body = wide(body, s.N)
 	case "WIDE":
-		l.control = "STATUS"
+		l.unmarked = true
 		body = wide("status\n", s.N)
 	}
 	if s.Ill != "" {
@@ -231,28 +231,27 @@ func (w *World) expect(s Step, p *meshMessage, id string, taken bool) {
 	w.wishInside(s)
 }
 
-// reportOn returns a peer's answer to one of our questions, if we have asked. If once is set, the
-// question is answered now.
-func (r *record) reportOn(n int, once bool) (m map[string]any, q question) {
+// reportOn returns a peer's answer to one of our questions, and the id of the question, or nil if we
+// have not asked. If once is set, the question is answered now.
+func (r *record) reportOn(n int, once bool) (m map[string]any, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.questions) == 0 {
-		return nil, q
+		return nil, ""
 	}
 	i := n % len(r.questions)
-	q = r.questions[i]
+	q := r.questions[i]
 	if once {
 		r.questions = slices.Delete(r.questions, i, i+1)
 	}
 	return map[string]any{
-		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.correlation,
-		"message": "the answer to " + q.id,
-	}, q
+		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.id, "message": "the answer to " + q.id,
+	}, q.id
 }
 
 // answerQuestion posts a peer's answer to one of our questions.
 func (w *World) answerQuestion(s Step) {
-	m, q := w.record.reportOn(s.N, s.Kind == "answer")
+	m, id := w.record.reportOn(s.N, s.Kind == "answer")
 	if m == nil {
 		return
 	}
@@ -260,10 +259,10 @@ func (w *World) answerQuestion(s Step) {
 	case "unknown":
 		m["correlation_id"] = "ask.nobody"
 	case "stranger":
-		m["from"], m["id"] = "stranger", "forged-"+q.id
+		m["from"], m["id"] = "stranger", "forged-"+id
 	}
 	if s.N%2 == 0 { // the others are agents of an older version
-		m["status"], m["fields"], m["trace_id"] = []string{"success", "partial", "failed"}[s.N/2%3], map[string]any{"marker": q.id}, "trace.of.another"
+		m["status"], m["fields"], m["trace_id"] = []string{"success", "partial", "failed"}[s.N/2%3], map[string]any{"marker": id}, "trace.of.another"
 	}
 	w.post(m, true)
 }

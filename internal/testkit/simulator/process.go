@@ -229,13 +229,11 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		return goOn
 	}
 	p.during.Add(1)
+	p.interrupted = true
 	p.mu.Unlock()
 	defer p.during.Done()
 	w.count.happened("interleaved: " + string(f.Then.Do))
 	w.logf("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
-	p.mu.Lock()
-	p.interrupted = true
-	p.mu.Unlock()
 	if f.Then.Do == Ring {
 		w.rung.Store(true)
 	}

@@ -67,31 +67,32 @@ func (w *World) release(s Step) error {
 func (r *record) quarantined(keys []string, n int) (key string, entry *releases) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	type item struct {
-		key   string
-		entry *releases
+	var found []string
+	entries := map[string]*releases{}
+	add := func(end string, entry *releases) {
+		for _, key := range keys {
+			if strings.HasSuffix(key, end) {
+				found, entries[key] = append(found, key), entry
+			}
+		}
 	}
-	var items []item
 	for _, l := range r.incoming {
 		for _, end := range l.keys {
-			for _, key := range keys {
-				if l.fate == kept && strings.HasSuffix(key, end) {
-					items = append(items, item{key, &l.releases})
-				}
+			if l.fate == kept {
+				add(end, &l.releases)
 			}
 		}
 	}
 	for _, p := range r.meshMessages {
-		for _, key := range keys {
-			if p.fate == kept && p.kind != "whisper" && strings.HasSuffix(key, ":"+p.id) {
-				items = append(items, item{key, &p.releases})
-			}
+		if p.fate == kept && p.kind != "whisper" {
+			add(":"+p.id, &p.releases)
 		}
 	}
-	if len(items) == 0 {
+	if len(found) == 0 {
 		return "", nil
 	}
-	return items[n%len(items)].key, items[n%len(items)].entry
+	key = found[n%len(found)]
+	return key, entries[key]
 }
 
 // checkQuarantine checks that each rejected item is in quarantine, with the reason. A folder

@@ -71,8 +71,7 @@ type incomingMail struct {
 	uids         []uint32 // the current UIDs; each copy has its own
 	keys         []string // the ends of all keys that it ever had
 	fate         fate
-	control      string
-	unmarked     bool     // other mails have the same text
+	unmarked     bool     // other mails have the same text: a control, or an option
 	read         bool     // a person opened it
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
@@ -172,7 +171,7 @@ type outgoing struct {
 	said     said // of a message to another agent
 }
 
-type question struct{ id, peer, correlation string }
+type question struct{ id, peer string }
 
 func newRecord(w *World) *record {
 	return &record{

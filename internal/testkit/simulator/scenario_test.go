@@ -381,18 +381,26 @@ var scenarios = []scenario{
 	},
 }
 
+// mustPlay plays a story that must break no promise, and in which an event must happen, unless it is
+// "".
+func mustPlay(t *testing.T, s sim.Story, event string) sim.Outcome {
+	t.Helper()
+	out := play(t, s)
+	if out.Broken != nil {
+		t.Fatalf("seed %d: %v\n%s", s.Seed, out.Broken, strings.Join(out.Log, "\n"))
+	}
+	if event != "" && out.Counts.Sometimes[event] == 0 {
+		t.Errorf("seed %d: this did not happen: %s\n%s", s.Seed, event, strings.Join(out.Log, "\n"))
+	}
+	return out
+}
+
 func TestScenarios(t *testing.T) {
 	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, questions, bursts, natsStories) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range *lives {
-				out := play(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over})
-				if out.Broken != nil {
-					t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
-				}
-				if s.must != "" && out.Counts.Sometimes[s.must] == 0 {
-					t.Errorf("seed %d: this did not happen: %s\n%s", seed, s.must, strings.Join(out.Log, "\n"))
-				}
+				mustPlay(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over}, s.must)
 			}
 		})
 	}

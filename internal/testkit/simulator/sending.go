@@ -205,15 +205,9 @@ func (h history) gaveUp(mail *incomingMail) bool {
 // checkGivenUp checks that the operator hears of each answer that was given up, without its text,
 // unless it was sent after all or dropped.
 func (w *World) checkGivenUp(h history) {
-	ended := map[string]string{} // the last delivery line, by the id of the effect
-	for _, l := range h.lines {
-		if l.Kind == "delivery" {
-			ended[l.ID] = string(l.What)
-		}
-	}
-	for _, id := range sortedKeys(ended) {
+	for _, id := range sortedKeys(h.delivered) {
 		kind, _, _ := strings.Cut(id, ".")
-		if ended[id] != "undeliverable" || w.record.struck[id] || kind != "reply" && kind != "answer" {
+		if lastOf(h.delivered[id]).What != state.WordUndeliverable || w.record.struck[id] || kind != "reply" && kind != "answer" {
 			continue
 		}
 		w.count.happened("an answer was given up")
@@ -283,10 +277,10 @@ func (w *World) checkCopies(h history) {
 	for _, id := range sortedKeys(w.record.mails) {
 		o := w.record.mails[id]
 		n := copies[id]
-		delivered := func(what string) bool {
-			return h.any(func(l line) bool { return l.Kind == "delivery" && string(l.What) == what && l.ID == effectOf(id) })
+		delivered := func(what state.Word) bool {
+			return slices.ContainsFunc(h.delivered[effectOf(id)], func(l line) bool { return l.What == what })
 		}
-		unsure := !delivered("sent") || delivered("not filed") || // its process died before the answer, or its bytes are gone
+		unsure := !delivered(state.WordSent) || delivered(state.WordNotFiled) || // its process died before the answer, or its bytes are gone
 			len(w.record.struck) > 0 || h.recovered || h.undeliverable("") || w.clock.wasWrong()
 		switch {
 		case o.kind == "challenge" && n > 0:

@@ -1,10 +1,8 @@
 package simulator_test
 
 import (
-	"os"
 	"testing"
 
-	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit/simulator"
 	"agentstateloop/internal/testkit/statetest"
 )
@@ -16,14 +14,7 @@ func TestFreeRulesCommuteInStories(t *testing.T) {
 	stories := part(200, 4)
 	checked := statetest.CheckOrders(t, func() {
 		for seed := range stories {
-			dir, err := os.MkdirTemp(memory(), "simulator-")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := simulator.Play(dir, simulator.Make(seed+1, steps)); err != nil {
-				t.Error(err)
-			}
-			_ = osfile.RemoveAll(dir)
+			play(t, simulator.Make(seed+1, steps))
 		}
 	})
 	if int64(checked) < 20*stories {

@@ -1,7 +1,6 @@
 package simulator_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -217,11 +216,7 @@ func TestFiringsAreStruckEverywhere(t *testing.T) {
 			wait(8*time.Minute + 30*time.Second), // 9:06:30
 			wait(time.Minute, fault), wait(5 * time.Minute), mail("answer"), wait(20 * time.Minute),
 		}
-		out := play(t, story)
-		if out.Broken != nil {
-			t.Fatalf("%v: %v\n%s", fault, out.Broken, strings.Join(out.Log, "\n"))
-		}
-		for what, n := range out.Counts.Sometimes {
+		for what, n := range mustPlay(t, story, "").Counts.Sometimes {
 			counts[what] += n
 		}
 	}
@@ -234,13 +229,10 @@ func TestFiringsAreStruckEverywhere(t *testing.T) {
 
 // TestCronWakesForAPrompt lets time pass in IDLE. The alarm line fires for each prompt.
 func TestCronWakesForAPrompt(t *testing.T) {
-	out := play(t, sim.Story{
+	out := mustPlay(t, sim.Story{
 		Prompts: []sim.ClockPrompt{{Name: "plain", At: "7,43 * * * *", CatchUp: time.Hour}},
 		Steps:   []sim.Step{wait(time.Hour)},
-	})
-	if out.Broken != nil {
-		t.Fatalf("%v\n%s", out.Broken, strings.Join(out.Log, "\n"))
-	}
+	}, "")
 	if n := out.Counts.Sometimes["a prompt had its time"]; n != 2 {
 		t.Errorf("%d firings, want 2", n)
 	}

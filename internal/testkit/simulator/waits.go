@@ -283,7 +283,7 @@ func (w *World) answerOperator(s Step) error {
 	case "forward":
 		subject, l.fate = "Fwd: @"+handle+" about it, "+l.marker, answered
 	case "STOP":
-		v.text, l.fate, l.control = "stop", obeyed, "STOP"
+		v.text, l.fate, l.unmarked = "stop", obeyed, true
 	}
 	return w.deliver(l, 1, says+"From: "+from+"\nSubject: "+subject+"\nTo: "+address+"\n"+l.stamp()+
 		"In-Reply-To: <"+o.id+">\nReferences: <"+o.id+">\n\n"+v.text+"\n\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <"+address+"> wrote:\n> May I?\n")
