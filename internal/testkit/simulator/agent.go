@@ -216,13 +216,6 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		marker = owner
 	}
 	answer.Session = a.session(at, marker)
-	switch do {
-	case "costly", "costly-ask", "overnight", "evening":
-		answer.CostUSD = costly.USD()
-	case "pay", "pay-ask":
-		a.pay()
-		answer.Settled = true
-	}
 	resumed := strings.Contains(string(at.Prompt), "\n<report ")
 	if resumed {
 		w.count.happened("a turn was resumed")
@@ -265,12 +258,20 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		if do == "ask-die" {
 			answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
 		}
-	case "costly-ask", "pay-ask": // every time, if allowed
-		a.ask(peers[0], marker)
-	case "overnight":
-		w.sleepOver()
-	case "evening":
-		if now := w.clock.machine(); midnight(now).Sub(now) < latest {
+	case "costly", "costly-ask":
+		answer.CostUSD = costly.USD()
+		if do == "costly-ask" { // every time, if allowed
+			a.ask(peers[0], marker)
+		}
+	case "pay", "pay-ask":
+		a.pay()
+		answer.Settled = true
+		if do == "pay-ask" {
+			a.ask(peers[0], marker)
+		}
+	case "overnight", "evening":
+		answer.CostUSD = costly.USD()
+		if now := w.clock.machine(); do == "overnight" || midnight(now).Sub(now) < latest {
 			w.sleepOver()
 		}
 	case "remember":

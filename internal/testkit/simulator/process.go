@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -84,7 +85,8 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
-		w.forgetNudges()
+		w.rung.Store(false) // a nudge that came before has its sign no more
+		os.Remove(w.detached() + ".started")
 		w.record.outermost()
 	}
 
@@ -108,7 +110,6 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	case <-done:
 	case <-time.After(hangAfter):
 		w.violate("6", "%s hangs:\n%s", name, stack())
-		w.abandon()
 		return nil, true
 	}
 	p.mu.Lock()

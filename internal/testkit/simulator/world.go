@@ -85,7 +85,6 @@ type World struct {
 	inside   []Fault // strike the next command that an agent calls
 	current  settings
 	broken   *Violation
-	hung     bool // a process hangs, so the story cannot go on
 	log      []string
 
 	strikes     atomic.Int64 // faults that have struck
@@ -129,10 +128,13 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	if s.Carrier == OverNATS {
 		w.nats = newNATSMesh(w)
 	}
+	w.record = newRecord(w)
 	if w.nats == nil {
 		w.inlets["http"] = newInlet()
+		w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
+		w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
+		go w.http.Serve(w.inlets["http"])
 	}
-	w.record = newRecord(w)
 	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err
@@ -160,7 +162,6 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	}
 	go w.mail.ServeIMAP(w.inlets["imap"])
 	go w.mail.ServeSMTP(w.inlets["smtp"])
-	w.serveMesh()
 	for range maxProcesses {
 		s, err := w.newSlot()
 		if err != nil {
@@ -250,16 +251,6 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 	p.configureHooks(a)
 	p.configurePrompts(a, now.prompts)
 	return a
-}
-
-// serveMesh lets the server of a mesh over HTTP answer.
-func (w *World) serveMesh() {
-	if w.nats != nil {
-		return
-	}
-	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
-	w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
-	go w.http.Serve(w.inlets["http"])
 }
 
 // newMesh wires the mesh of one process. Over HTTP trust.mesh is "open", and over NATS
@@ -370,12 +361,6 @@ func (w *World) sweep() {
 // takes all of it.
 func (w *World) mailWaits() bool { return w.nats != nil && len(w.nats.left()) > 0 }
 
-// forgetNudges forgets nudges that came before a process which starts alone.
-func (w *World) forgetNudges() {
-	w.rung.Store(false)
-	os.Remove(w.detached() + ".started")
-}
-
 // violate records the first broken promise.
 func (w *World) violate(promise, format string, args ...any) {
 	w.mu.Lock()
@@ -385,17 +370,10 @@ func (w *World) violate(promise, format string, args ...any) {
 	}
 }
 
-// abandon gives up the world because one of its processes hangs.
-func (w *World) abandon() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hung = true
-}
-
 func (w *World) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hung || w.broken != nil
+	return w.broken != nil
 }
 
 // logf adds a line to the log of the run.
