@@ -228,13 +228,8 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	}
 	switch do {
 	case "fail", "timeout", "partial":
-		answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
-		if do == "timeout" {
-			answer.Status = turn.TimedOut
-		}
-		if do == "partial" {
-			answer.Status = turn.Partial
-		}
+		answer.Status = map[string]turn.Status{"fail": turn.Failed, "timeout": turn.TimedOut, "partial": turn.Partial}[do]
+		answer.Reason, answer.Exit, answer.ExitCode = "it exited with 1", turn.ExitError, 1
 	case "files":
 		if err := os.WriteFile(filepath.Join(at.Dir, "output", "report.txt"), []byte("the report of "+marker), 0o600); err == nil {
 			answer.Output = []string{"report.txt"}

@@ -54,12 +54,8 @@ func (w *World) meetOutage(at turn.Attempt, do string, first bool, session strin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := &w.provider
-	if first && !now.Before(p.until) && !w.calmed {
-		kind, lasts, says := outageOf(do)
-		if kind == "" {
-			return turn.Result{}, false
-		}
-		*p = provider{now.Add(lasts), kind, says, p.began + 1}
+	if o, fails := outageOf[do]; fails && first && !now.Before(p.until) && !w.calmed {
+		*p = provider{now.Add(o.lasts), o.kind, o.says, p.began + 1}
 	}
 	if !now.Before(p.until) {
 		return turn.Result{}, false
@@ -75,20 +71,17 @@ func (w *World) meetOutage(at turn.Attempt, do string, first bool, session strin
 	return r, true
 }
 
-// outageOf returns the outage that begins with a wish, its length, and whether the provider
-// announces its end.
-func outageOf(do string) (kind state.OutageKind, lasts time.Duration, says bool) {
-	switch do {
-	case "limit", "limit-at-work":
-		return state.UsageLimit, 40 * time.Minute, true
-	case "limit-unsaid":
-		return state.UsageLimit, 25 * time.Minute, false
-	case "overload":
-		return state.Overload, 4 * time.Minute, false
-	case "blocked":
-		return state.Obstacle, 90 * time.Second, false
-	}
-	return "", 0, false
+// outageOf has the outages that begin with a wish, and whether the provider announces their end.
+var outageOf = map[string]struct {
+	kind  state.OutageKind
+	lasts time.Duration
+	says  bool
+}{
+	"limit":         {state.UsageLimit, 40 * time.Minute, true},
+	"limit-at-work": {state.UsageLimit, 40 * time.Minute, true},
+	"limit-unsaid":  {state.UsageLimit, 25 * time.Minute, false},
+	"overload":      {state.Overload, 4 * time.Minute, false},
+	"blocked":       {state.Obstacle, 90 * time.Second, false},
 }
 
 // configureBackends gives the agent of a process its second backend.

@@ -113,14 +113,14 @@ func (w *World) finish() {
 		w.record.traffic()
 		r, err = w.poll(nil, cycle.PollOptions{})
 		conns, reads = w.record.traffic()
-		if err == nil && len(r.Failed) == 0 && conns[w.wire()] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
+		if err == nil && len(r.Failed) == 0 && conns["mesh"] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
 			break
 		}
 	}
 	if err != nil || r.Found() || len(r.Failed) > 0 {
 		w.violate("6", "a poll at rest finds something: %+v, %v", r, err)
 	}
-	if conns["imap"] != 1 || conns[w.wire()] != 1 || conns["smtp"] != 0 {
+	if conns["imap"] != 1 || conns["mesh"] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
 	if len(reads) > 1 { // a mail that is gone must not be fetched again

@@ -158,7 +158,8 @@ func (w *World) checkText(what, text string) {
 	}
 }
 
-// checkTells checks that each `tell` that was accepted had its turn.
+// checkTells checks that each `tell` that was accepted had its turn, and that the answer to a
+// `tell --mail` was mailed.
 func (w *World) checkTells(h history) {
 	hurt := w.lostByDamage(h)
 	for _, t := range w.record.tells {
@@ -172,6 +173,9 @@ func (w *World) checkTells(h history) {
 		if len(task) != 1 {
 			w.violate("1", "%s (tell) has %d ended turns", t.marker, len(task))
 			continue
+		}
+		if t.byMail {
+			w.checkMailed(h, t.marker, task[0])
 		}
 		text, err := w.deliverable(task[0])
 		if err != nil {

@@ -93,9 +93,9 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 		p.world.clock.pass(p.world.story.AckAfter / 4)
 		return
 	}
-	due := p.world.ackWaits()
+	s, _ := p.world.state()
 	p.world.clock.pass(p.world.story.AckAfter * 3 / 2)
-	if due {
+	if !s.AckWaits.Until.IsZero() {
 		p.awaitAck(ctx, a)
 	}
 }
@@ -104,30 +104,21 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 // second, and only the state shows that it sent the ack.
 func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
 	w, strikes := p.world, p.world.strikes.Load()
-	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		s, _ := w.state()
 		switch {
+		case s.AckWaits.Until.IsZero():
+			w.count.happened("an ack was sent during a turn by the process that ran it")
+			return
 		case p.isDead():
 			p.leaveOrphan(a)
-		case ctx.Err() != nil, w.strikes.Load() != strikes, w.isHalted():
+		case ctx.Err() != nil, w.strikes.Load() != strikes, s.HaltedHere, s.HaltedMesh:
 			return
 		case time.Now().After(end):
 			w.violate("3", "the process that runs a turn has not sent the ack whose time has come")
 			return
 		}
 	}
-	w.count.happened("an ack was sent during a turn by the process that ran it")
-}
-
-// ackWaits reports whether an ack waits.
-func (w *World) ackWaits() bool {
-	s, _ := w.state()
-	return !s.AckWaits.Until.IsZero()
-}
-
-// isHalted reports whether HALT is on.
-func (w *World) isHalted() bool {
-	s, _ := w.state()
-	return s.HaltedHere || s.HaltedMesh
 }
 
 // rings follows the agents that wake ours through the mesh, and the mails that this may cause: for

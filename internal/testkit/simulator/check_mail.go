@@ -61,7 +61,7 @@ func (w *World) checkMails(h history) {
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
-		n, wanted := len(reply[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l), 0
+		n, wanted := len(reply[l.id])+w.record.otherReplies(h, l), 0
 		switch l.fate {
 		case answered:
 			wanted = 1
@@ -94,20 +94,28 @@ func (w *World) checkMails(h history) {
 	}
 }
 
-// unthreaded returns the number of replies to a mail that do not name it, because its
-// payload was damaged when they were made. The caller must hold mu.
-func (r *record) unthreaded(h history, l *incomingMail) (n int) {
+// otherReplies returns the number of replies to a mail that are not In-Reply-To it: its payload was
+// damaged when they were made, or, counted once, they are to a newer mail, and name this one as well.
+// The caller must hold mu.
+func (r *record) otherReplies(h history, l *incomingMail) (n int) {
+	with := 0
 	for turn, task := range h.ends {
-		if !r.wasHurt(task.Key) || !l.hasKey(task.Key) {
+		own := l.hasKey(task.Key) && r.wasHurt(task.Key)
+		shares := slices.ContainsFunc(task.Collected, func(other state.Message) bool { return l.hasKey(other.Key) })
+		if !own && !shares {
 			continue
 		}
+		hurt := slices.ContainsFunc(task.Collected, func(other state.Message) bool { return l.hasKey(other.Key) && r.wasHurt(other.Key) })
 		for _, o := range r.mailed(replyKind + turn) {
-			if o.answers == "" {
+			if own && o.answers == "" {
 				n++
+			}
+			if shares && (hurt || strings.Contains(o.refs, "<"+l.id+">")) {
+				with = 1
 			}
 		}
 	}
-	return n
+	return n + with
 }
 
 // checkMarkers checks that each prompt has the whole message of its turn, without damage.

@@ -214,11 +214,8 @@ func waitsForAWord(s state.State, m state.Message) bool {
 
 // nextTimed returns when a line of ours must fire for a row, if that is known.
 func (w *World) nextTimed() (by time.Time, what string) {
-	if !w.restful.Load() || !w.wellFormed() {
-		return time.Time{}, ""
-	}
 	s, ok := w.state()
-	if !ok || len(s.Credentials) > 0 {
+	if !ok || len(s.Credentials) > 0 || !w.restful.Load() || !w.wellFormed() {
 		return time.Time{}, ""
 	}
 	if ours, _, _ := w.crontab.read(); !slices.Contains(ours, s.Schedule.Installed) {

@@ -89,13 +89,6 @@ func promptedBy(text string) string {
 	return strings.TrimSpace(name)
 }
 
-// checkClockRights checks that a turn of the clock has its rights. The caller must hold mu.
-func (r *record) checkClockRights(p prompt, extra []string) {
-	if name := promptedBy(p.text); name != "" && p.marker == "" && !slices.Equal(extra, rights.Task) {
-		r.world.violate("prompts", "%s.%d, about the prompt %s, has the rights %q", p.turn, p.epoch, name, extra)
-	}
-}
-
 // promptPoll is an undisturbed poll, which must have made the due prompts.
 type promptPoll struct {
 	at     time.Time

@@ -102,24 +102,6 @@ func (r *record) hurtMarkers(h history) map[string]bool {
 	return hurt
 }
 
-// answeredWith returns 1 if the reply to a newer mail names this mail and so answers it. The caller
-// must hold mu.
-func (r *record) answeredWith(h history, l *incomingMail) int {
-	for _, task := range h.lines {
-		for _, other := range task.Collected {
-			if !l.hasKey(other.Key) {
-				continue
-			}
-			for _, o := range r.mailed(replyKind + task.TurnID) {
-				if strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key) {
-					return 1
-				}
-			}
-		}
-	}
-	return 0
-}
-
 // checkCollecting checks that no message waits longer for others than three silences.
 func (w *World) checkCollecting() {
 	longest := w.settings().longest

@@ -51,7 +51,7 @@ func newDisk(root, spare string) *disk {
 }
 
 // before records that a process has reached a step, so its previous one is done. The
-// lanes of mail and mesh are done when the process goes on in the main lane.
+// lanes of mail and mesh are done when the process goes on in the main lane, or ends.
 func (d *disk) before(p *process, lane Lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,15 +135,6 @@ func (d *disk) finish(s strand) {
 				d.safe[filepath.Join(done.path, e.Name())] = true
 			}
 		}
-	}
-}
-
-// ended records that a process has ended.
-func (d *disk) ended(p *process) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, lane := range []Lane{Main, ByMail, ByMesh} {
-		d.finish(strand{p, lane})
 	}
 }
 

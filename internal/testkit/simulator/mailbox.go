@@ -196,30 +196,17 @@ func alterMAC(id string) string {
 // ours has no effect. checkPrompts checks that no bounce causes a turn.
 func (w *World) checkReturned(h history) {
 	for _, l := range w.record.incoming {
+		// The cursor may have passed it, and a sweep or a new baseline finds only the operator's mail.
+		passed := l.passed || w.record.cursorHurt || h.recovered
 		switch {
 		case l.about == "":
-		case l.real:
-			w.checkLost(h, l)
-		default:
+		case !l.real:
 			w.checkNotLost(h, l)
+		case h.any(func(line line) bool { return line.is("bounce", state.WordLost) && effectOf(l.about) == line.ID }):
+			w.count.happened("a mail that came back was recorded as lost")
+		case !passed && !l.gone:
+			w.violate("returned", "%s shows that %s was lost, and the history does not", l, l.about)
 		}
-	}
-}
-
-// checkLost checks that the history says that a mail of ours was lost. The caller must
-// hold mu of the record.
-func (w *World) checkLost(h history, l *incomingMail) {
-	lost := h.any(func(line line) bool {
-		return line.Kind == "bounce" && line.What == state.WordLost && effectOf(l.about) == line.ID
-	})
-	// The cursor may have passed it, and a sweep or a new baseline finds only the
-	// operator's mail.
-	passed := l.passed || w.record.cursorHurt || h.recovered
-	switch {
-	case lost:
-		w.count.happened("a mail that came back was recorded as lost")
-	case !passed && !l.gone:
-		w.violate("returned", "%s shows that %s was lost, and the history does not", l, l.about)
 	}
 }
 

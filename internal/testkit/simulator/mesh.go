@@ -66,14 +66,6 @@ func (w *World) leftOnMesh() (left []string) {
 	return left
 }
 
-// wire returns the name of the protocol of the mesh.
-func (w *World) wire() string {
-	if w.nats != nil {
-		return "nats"
-	}
-	return "http"
-}
-
 // watchMesh wraps the mesh and records our posts and acknowledgements.
 func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -105,7 +105,7 @@ func (n *natsMesh) reached(c memcarrier.Call, err error) {
 	w := n.world
 	switch c.Name {
 	case "take":
-		w.record.connected("nats")
+		w.record.connected("mesh")
 	case "ack":
 		n.checkAck(c.ID)
 	case "send":
@@ -238,16 +238,6 @@ func (n *natsMesh) left() (left []string) {
 		left = append(left, fmt.Sprintf("of %s: %s", l.From, l.Body))
 	}
 	return left
-}
-
-// sweep lets the others read their mailboxes.
-func (n *natsMesh) sweep() {
-	if n.world.down("box-full") {
-		return
-	}
-	for _, peer := range peers {
-		n.Drain(peer)
-	}
 }
 
 // fill fills our part of the mailboxes of the others.

@@ -94,7 +94,7 @@ func (w *proxy) accept() {
 		l := &link{proxy: w, process: p, client: c, server: w.server.connect(c)}
 		w.slot.open[l] = true
 		w.slot.mu.Unlock()
-		p.world.record.connected(w.protocol)
+		p.world.record.connected(channel(w.protocol))
 		go l.answers()
 		go l.commands()
 	}

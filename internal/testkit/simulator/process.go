@@ -121,7 +121,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	if p.isDead() || !ended {
 		return nil, true
 	}
-	w.disk.ended(p)
+	w.disk.before(p, Main)
 	w.checkEnd(p, err)
 	w.checkOutageReported(p, time.Since(began))
 	w.undisturbed.Store(p.undisturbed(time.Since(began)))
@@ -249,29 +249,23 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 func (p *process) hook(step, path string) error {
 	lane, site := p.world.place(step, path)
 	p.world.disk.before(p, lane)
-	switch p.point(lane, site) {
-	case dead, lostAll:
+	v := p.point(lane, site)
+	p.mu.Lock()
+	readOnly := p.readOnly
+	p.mu.Unlock()
+	switch {
+	case v == dead, v == lostAll:
 		p.die()
 		runtime.Goexit()
-	case refused:
-		if !p.isReadOnly() {
-			return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
-		}
-	case lost, half, cutOff, twice:
+	case v == lost, v == half, v == cutOff, v == twice:
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EIO)
-	}
-	if p.isReadOnly() {
+	case readOnly:
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EROFS)
+	case v == refused:
+		return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
 	}
 	p.world.disk.began(p, lane, step, path)
 	return nil
-}
-
-// isReadOnly reports whether the disk has become read-only.
-func (p *process) isReadOnly() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.readOnly
 }
 
 // place returns the lane of a hook, and a site name that is the same in each run.

@@ -56,18 +56,12 @@ func (e *program) has(key string) bool {
 	return key != "" && (key == e.key || e.mark != "" && strings.HasPrefix(key, e.mark))
 }
 
-// checkPrograms checks that each message of a program, and each `tell --mail`, had one turn, whose
-// answer was mailed to the operator once, and that programs caused no more turns within an hour
-// than allowed.
+// checkPrograms checks that each message of a program had one turn, whose answer was mailed to the
+// operator once, and that programs caused no more turns within an hour than allowed.
 func (w *World) checkPrograms(h history) {
 	hurt := w.lostByDamage(h)
 	for _, e := range w.record.programs {
 		w.checkProgram(h, hurt, e)
-	}
-	for _, t := range w.record.tells {
-		if tasks := h.tasks[t.key]; t.byMail && len(tasks) == 1 {
-			w.checkMailed(h, t.marker, tasks[0])
-		}
 	}
 	w.checkProgramRate(h)
 }

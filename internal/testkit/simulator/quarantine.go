@@ -118,7 +118,7 @@ func (w *World) checkQuarantine(h history) {
 	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
 	hurt := w.lostByDamage(h) // after its release
 	for _, l := range w.record.incoming {
-		if l.fate == kept && l.dropped == 0 && !l.excused() && !l.isAmong(hurt) && len(answers[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
+		if l.fate == kept && l.dropped == 0 && !l.excused() && !l.isAmong(hurt) && len(answers[l.id])+w.record.otherReplies(h, l) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
 			w.violate("4", "%s was rejected, but is not in quarantine", l)
 		}
 	}

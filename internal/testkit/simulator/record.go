@@ -36,7 +36,7 @@ type record struct {
 	mails        map[string]*outgoing // by Message-ID
 	reports      map[string]*outgoing // messages that we posted to the mesh, by id
 	questions    []question           // questions that we asked peers
-	conns        map[string]int       // by protocol
+	conns        map[string]int       // connections, by channel
 	reads        []string             // the FETCH and SEARCH commands
 	validity     uint32
 
@@ -194,7 +194,6 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	r.checkTried(at, h)
 	r.checkRecalled(p, h)
 	r.checkRights(p, at.Extra, h)
-	r.checkClockRights(p, at.Extra)
 	r.checkHears(p, h)
 	first = true
 	for _, other := range r.prompts {
@@ -336,10 +335,10 @@ func numbers(set string) []uint32 {
 }
 
 // connected counts a connection.
-func (r *record) connected(protocol string) {
+func (r *record) connected(channel string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.conns[protocol]++
+	r.conns[channel]++
 }
 
 // reading records a command that reads the mailbox.

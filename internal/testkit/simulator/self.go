@@ -77,6 +77,8 @@ func selfWishOf(prompt string) (marker string, more int, ok bool) {
 func (r *record) checkRights(p prompt, extra []string, h history) {
 	want := "--operator"
 	switch who := r.speaker(p.owner); {
+	case p.owner == "" && promptedBy(p.text) != "":
+		want = "--task"
 	case p.owner == "":
 		return
 	case strings.HasPrefix(who, byProgram):
@@ -89,7 +91,7 @@ func (r *record) checkRights(p prompt, extra []string, h history) {
 	if !slices.Equal(extra, []string{want}) {
 		r.world.violate("self", "%s.%d, about %s, has the rights %q, want %s", p.turn, p.epoch, p.owner, extra, want)
 	}
-	if p.marker == "" {
+	if p.marker == "" && p.owner != "" {
 		r.checkQuoted(p.turn, r.speaker(p.owner), p.text, tagged(p.text, "said"), h)
 	}
 }

@@ -352,8 +352,11 @@ func (w *World) passOutages() {
 
 // sweep lets the others on the mesh over NATS read their mailboxes.
 func (w *World) sweep() {
-	if w.nats != nil {
-		w.nats.sweep()
+	if w.nats == nil || w.down("box-full") {
+		return
+	}
+	for _, peer := range peers {
+		w.nats.Drain(peer)
 	}
 }
 
