@@ -82,10 +82,6 @@ type ledger struct {
 	credits       int               // how often credit was added
 }
 
-func newLedger() ledger {
-	return ledger{days: map[string]state.Micros{}, turns: map[string]state.Micros{}, begun: map[string]string{}, paid: map[string]bool{}}
-}
-
 // day returns the local day of a moment.
 func (w *World) day(at time.Time) string {
 	return at.In(w.clock.machine().Location()).Format(time.DateOnly)

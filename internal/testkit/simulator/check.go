@@ -106,7 +106,7 @@ func (w *World) checkAll() {
 		w.checkSources, w.checkCrontab, w.checkCopies,
 		w.checkMails, w.checkMeshMessages, w.checkContract, w.checkTells, w.checkSelf, w.checkClockPrompts, w.checkPrograms, w.checkHooks, w.checkNudges,
 		w.checkCredentialMessages, w.checkRelays, w.checkTokens, w.checkDoubts, w.checkMemory, w.checkSecrets, w.checkQuarantine, w.checkMarkers,
-		w.checkTellings, w.checkRate, w.checkGivenUp, w.checkReturned, w.checkJunk, w.checkSeen, w.checkOutside, w.checkAsking, w.checkCollected,
+		w.checkTellings, w.checkRate, w.checkGivenUp, w.checkReturned, w.checkSeen, w.checkOutside, w.checkAsking, w.checkCollected,
 		w.checkNATS, w.checkOutages,
 	} {
 		check(h)
@@ -195,13 +195,19 @@ func (w *World) checkNudges(h history) {
 	}
 }
 
-// checkSources checks that no message and no nudge is left at its source.
+// checkSources checks that no message and no nudge is left at its source. A payload that cannot be
+// decoded is acknowledged if it has an id.
 func (w *World) checkSources(history) {
 	if left := w.leftOnMesh(); len(left) > 0 {
 		w.violate("1", "%d messages were left on the mesh: %q", len(left), left)
 	}
 	if names := w.nudgesLeft(); len(names) > 0 {
 		w.violate("7", "nudges were left: %v", names)
+	}
+	for _, j := range w.record.junk {
+		if j.id != "" && !j.acked {
+			w.violate("1", "the message %s of the mesh, which cannot be decoded, was not acknowledged", j.id)
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,14 +62,6 @@ func newNotes(w *World) notes {
 		n.of[who] = &note{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
 	}
 	return n
-}
-
-// settle records the begin of an outermost process. From now on no other process
-// can prompt with an older memory.
-func (n *notes) settle() {
-	for _, of := range n.of {
-		of.lately = maps.Clone(of.now)
-	}
 }
 
 // change records a change of a speaker's memory. began is the result of beginChange. sure is set if

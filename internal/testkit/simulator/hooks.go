@@ -263,13 +263,6 @@ func (l *listener) wasConfigured(serial uint64) bool {
 	return slices.ContainsFunc(l.spans, func(s serials) bool { return s.after < serial && serial <= s.until })
 }
 
-// hookRow is a row for a hook, in the history.
-type hookRow struct {
-	id    string
-	event state.Announcement
-	ended line // the zero line: it waits
-}
-
 // checkHooks checks that each hook has heard each of its events, under one id with the same bytes
 // and in order, or that the history records the loss; that no line about a hook makes an event; and
 // that no row waits for a hook at the end.
@@ -281,19 +274,18 @@ func (w *World) checkHooks(h history) {
 	for _, l := range w.hooks {
 		rows := w.hookRows(h, lines, l)
 		if w.isComplete(h, l, rows) {
-			w.checkCalls(l, rows)
+			w.checkCalls(h, l, rows)
 		}
 	}
 }
 
-// hookRows returns the rows for a hook, in order.
-func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []hookRow) {
+// hookRows returns the lines that queue a row for a hook, in order.
+func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []line) {
 	for _, e := range h.lines {
 		if !e.is("effect", state.WordQueued) || e.Effect == nil || e.Effect.Kind != "hook" || e.Effect.To != l.name {
 			continue
 		}
-		ends := h.delivered[e.ID]
-		if len(ends) > 1 {
+		if ends := h.delivered[e.ID]; len(ends) > 1 {
 			w.violate("hooks", "%s ended %d times: %v", e.ID, len(ends), ends)
 		}
 		of, known := lines[e.Effect.Announces.ID]
@@ -305,16 +297,16 @@ func (w *World) hookRows(h history, lines map[string]line, l *listener) (rows []
 		case of.event() != "" && of.event() != a.Event || !l.hears(a.Event) || len(l.spans) == 0:
 			w.violate("hooks", "%s for %s announces %s as %q, and is not to", e.ID, l.name, of, a.Event)
 		}
-		rows = append(rows, hookRow{e.ID, *e.Effect.Announces, lastOf(ends)})
+		rows = append(rows, e)
 	}
 	return rows
 }
 
 // isComplete checks that there is one row for each line that the hook hears of.
-func (w *World) isComplete(h history, l *listener, rows []hookRow) bool {
+func (w *World) isComplete(h history, l *listener, rows []line) bool {
 	count := map[string]int{}
 	for _, r := range rows {
-		count[r.event.ID]++
+		count[r.Effect.Announces.ID]++
 	}
 	for _, of := range h.lines {
 		event := of.event()
@@ -331,15 +323,11 @@ func (w *World) isComplete(h history, l *listener, rows []hookRow) bool {
 }
 
 // checkCalls compares the calls of a hook with the rows for it.
-func (w *World) checkCalls(l *listener, rows []hookRow) {
-	place, took := map[string]int{}, map[string]bool{}
-	for i, r := range rows {
-		place[r.id] = i
-	}
-	bodies := map[string]string{}
+func (w *World) checkCalls(h history, l *listener, rows []line) {
+	bodies, took := map[string]string{}, map[string]bool{}
 	for _, c := range l.calls {
-		i, known := place[c.id]
-		if !known {
+		i := slices.IndexFunc(rows, func(r line) bool { return r.ID == c.id })
+		if i < 0 {
 			w.violate("hooks", "%s was called for %s, and no row has that id", l.name, c.id)
 			return
 		}
@@ -347,28 +335,28 @@ func (w *World) checkCalls(l *listener, rows []hookRow) {
 			w.violate("hooks", "%s was handed two bodies for %s:\n%s\n%s", l.name, c.id, body, c.body)
 		}
 		bodies[c.id], took[c.id] = c.body, took[c.id] || c.took
-		w.checkBody(l, rows[i].event, c.body)
-		if at := rows[i].ended.Serial; at != 0 && at <= c.serial {
-			w.violate("hooks", "%s was called for %s after commit %d, and that had ended: %s", l.name, c.id, c.serial, rows[i].ended)
+		w.checkBody(l, *rows[i].Effect.Announces, c.body)
+		if end := lastOf(h.delivered[c.id]); end.Serial != 0 && end.Serial <= c.serial {
+			w.violate("hooks", "%s was called for %s after commit %d, and that had ended: %s", l.name, c.id, c.serial, end)
 		}
 		for _, earlier := range rows[:i] {
-			if at := earlier.ended.Serial; at == 0 || at > c.serial {
-				w.violate("hooks", "%s was called for %s after commit %d, before %s had ended", l.name, c.id, c.serial, earlier.id)
+			if at := lastOf(h.delivered[earlier.ID]).Serial; at == 0 || at > c.serial {
+				w.violate("hooks", "%s was called for %s after commit %d, before %s had ended", l.name, c.id, c.serial, earlier.ID)
 			}
 		}
 	}
 	for _, r := range rows {
-		switch what := r.ended.What; {
-		case what == "":
-			w.violate("hooks", "%s for %s waits at the end: %+v", r.id, l.name, r.event)
-		case what == state.WordSent && !took[r.id]:
-			w.violate("hooks", "%s ended as %q, and %s has not taken it", r.id, what, l.name)
-		case what == state.WordSent:
+		switch end := lastOf(h.delivered[r.ID]); {
+		case end.What == "":
+			w.violate("hooks", "%s for %s waits at the end: %+v", r.ID, l.name, r.Effect.Announces)
+		case end.What == state.WordSent && !took[r.ID]:
+			w.violate("hooks", "%s ended as %q, and %s has not taken it", r.ID, end.What, l.name)
+		case end.What == state.WordSent:
 			w.count.happened("a hook took an event")
-		case r.ended.Reason == "":
-			w.violate("hooks", "%s for %s ended as %q, without a reason", r.id, l.name, what)
+		case end.Reason == "":
+			w.violate("hooks", "%s for %s ended as %q, without a reason", r.ID, l.name, end.What)
 		default:
-			w.count.happened("an event for a hook was lost: " + string(what))
+			w.count.happened("an event for a hook was lost: " + string(end.What))
 		}
 	}
 }

@@ -216,12 +216,3 @@ func (r *record) ackJunk(w http.ResponseWriter, req *http.Request) bool {
 	}
 	return false
 }
-
-// checkJunk checks that payloads that cannot be decoded were acknowledged if they have an id.
-func (w *World) checkJunk(history) {
-	for _, j := range w.record.junk {
-		if j.id != "" && !j.acked {
-			w.violate("1", "the message %s of the mesh, which cannot be decoded, was not acknowledged", j.id)
-		}
-	}
-}

@@ -99,7 +99,8 @@ func (w *World) receiveMail(s Step) error {
 		body = wide("status\n", s.N)
 	}
 	if s.Ill != "" {
-		w.fallIll(l, s.Ill, s.For)
+		part, what, _ := strings.Cut(s.Ill, " ")
+		l.ill = &illness{part: part, what: what, until: l.at.Add(s.For), polls: map[int]bool{}}
 	}
 	copies := 1
 	if s.Kind == "twice" {

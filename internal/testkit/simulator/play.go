@@ -31,7 +31,11 @@ func Play(dir string, s Story) (Outcome, error) {
 	}
 	defer w.close()
 	w.disk.settle(w.stateDir())
-	w.install()
+	// The first poll sets the baseline of the mailbox. No faults strike it, because the promises
+	// begin after it.
+	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
+		w.violate("6", "the first poll failed: %v", err)
+	}
 	for i, step := range s.Steps {
 		if w.over() {
 			break
@@ -71,14 +75,6 @@ func beginning(seed int64) time.Time {
 		panic(err)
 	}
 	return t
-}
-
-// install makes the first poll, which sets the baseline of the mailbox. No faults strike it,
-// because the promises begin after it.
-func (w *World) install() {
-	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
-		w.violate("6", "the first poll failed: %v", err)
-	}
 }
 
 // poll runs one poll. It returns no error if the process was killed.

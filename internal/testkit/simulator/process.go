@@ -72,11 +72,13 @@ var verdicts = map[What]verdict{
 // run starts a process and waits for its end. It returns its error, and whether it
 // was killed before it could return one.
 func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
-	slot := w.takeSlot()
-	if slot == nil {
+	var slot *slot
+	select {
+	case slot = <-w.slots:
+		defer func() { w.slots <- slot }()
+	default:
 		return nil, true // so many processes at once are not needed
 	}
-	defer w.freeSlot(slot)
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)

@@ -195,20 +195,20 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	r.checkRecalled(p, h)
 	r.checkRights(p, at.Extra, h)
 	r.checkHears(p, h)
-	first = true
-	for _, other := range r.prompts {
-		first = first && other.marker != p.marker
-	}
+	first = !slices.ContainsFunc(r.prompts, func(other prompt) bool { return other.marker == p.marker })
 	r.prompts = append(r.prompts, p)
 	return first
 }
 
-// outermost records that a process begins while no other exists.
+// outermost records that a process begins while no other exists. From now on no other process can
+// prompt with an older memory.
 func (r *record) outermost() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outer++
-	r.notes.settle()
+	for _, of := range r.notes.of {
+		of.lately = maps.Clone(of.now)
+	}
 }
 
 // addNudges records durable nudges by the names of their files.

@@ -263,10 +263,6 @@ type counters struct {
 	Counts
 }
 
-func newCounters() *counters {
-	return &counters{Counts: Counts{Points: map[string]int{}, Sometimes: map[string]int{}}}
-}
-
 func (c *counters) point(site string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

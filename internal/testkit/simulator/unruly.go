@@ -20,19 +20,12 @@ import (
 // ills are the failures of a server with one mail. Each strikes its header or its body: "body no".
 var ills = []string{"no", "bad", "break", "omit", "empty", "nil", "bodiless"}
 
-// illness is the failure of one mail, until a moment of the servers' clock.
+// illness is that the server cannot hand out a mail until a moment of the servers' clock.
 type illness struct {
 	part, what string
 	until      time.Time
 	polls      map[int]bool // the outermost processes that it struck
 	counted    int          // undisturbed polls among them
-}
-
-// fallIll makes a mail one that the server cannot hand out for a while. ill names
-// the part and the way, as in "body no".
-func (w *World) fallIll(l *incomingMail, ill string, lasts time.Duration) {
-	part, what, _ := strings.Cut(ill, " ")
-	l.ill = &illness{part: part, what: what, until: w.clock.servers().Add(lasts), polls: map[int]bool{}}
 }
 
 // headless reports whether the header comes empty. The agent takes such a mail all the same, by the

@@ -76,9 +76,10 @@ type World struct {
 	inlets  map[string]*inlet
 	crontab *userCrontab
 
+	all   []*slot
+	slots chan *slot // the free ones
+
 	mu       sync.Mutex
-	slots    []*slot // the free ones
-	all      []*slot
 	agents   []*livingAgent
 	outages  map[string]int // the number of further processes that each outage lasts
 	powerOff bool
@@ -121,8 +122,9 @@ func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Prom
 
 func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	w := &World{
-		dir: dir, story: s, current: settings{prompts: s.Prompts}, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
-		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{},
+		dir: dir, story: s, current: settings{prompts: s.Prompts}, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), hooks: newListeners(),
+		count: &counters{Counts: Counts{Points: map[string]int{}, Sometimes: map[string]int{}}},
+		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{}, slots: make(chan *slot, maxProcesses),
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
 	}
 	if s.Carrier == OverNATS {
@@ -168,9 +170,9 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 			w.close()
 			return nil, err
 		}
-		w.slots = append(w.slots, s)
+		w.all = append(w.all, s)
+		w.slots <- s
 	}
-	w.all = append(w.all, w.slots...)
 	return w, nil
 }
 
@@ -268,29 +270,8 @@ func (w *World) newMesh(p *process, secret func(right, wrong string, outages ...
 	return &cycle.Mesh{Carrier: w.nats.carrier(p), Handle: handle, Peers: peers, Paces: true}
 }
 
-func (w *World) takeSlot() *slot {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.slots) == 0 {
-		return nil
-	}
-	s := w.slots[len(w.slots)-1]
-	w.slots = w.slots[:len(w.slots)-1]
-	return s
-}
-
-func (w *World) freeSlot(s *slot) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slots = append(w.slots, s)
-}
-
 // depth returns the number of processes that exist now.
-func (w *World) depth() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.all) - len(w.slots)
-}
+func (w *World) depth() int { return cap(w.slots) - len(w.slots) }
 
 // losePower kills every process. powerOn decides the losses, after all processes have ended.
 func (w *World) losePower() {
