@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +24,8 @@ type livingAgent struct {
 	world *World
 	in    cycle.Inside
 	alive *os.File
+
+	orphaned bool // its runner has died; it may learn only later that its turn is over
 }
 
 // orphanLives is the real time for which an agent without a runner goes on after a process has
@@ -62,7 +65,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 		return turn.Result{}, err
 	}
 	first := w.record.prompted(at)
-	w.count.attempt()
+	w.count.began(&w.count.Attempts)
 	r := p.work(ctx, a, at, first)
 	if r.Rest != nil && ctx.Err() == nil {
 		w.count.happened("an agent lingered after its answer")
@@ -111,12 +114,17 @@ func (p *process) awaitStop(ctx context.Context, a *livingAgent) {
 
 // exitIfDead ends the goroutine if the process is dead.
 func (p *process) exitIfDead(v verdict) {
+	if p.diesAt(v) {
+		runtime.Goexit()
+	}
+}
+
+// diesAt reports whether the process is dead, also by this verdict.
+func (p *process) diesAt(v verdict) bool {
 	if v == lostAll {
 		p.die()
 	}
-	if p.isDead() {
-		runtime.Goexit()
-	}
+	return p.isDead()
 }
 
 // startAgent starts an agent. No other agent may be alive.
@@ -131,8 +139,8 @@ func (w *World) startAgent(at turn.Attempt) (*livingAgent, error) {
 	}
 	a := &livingAgent{world: w, in: cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, alive: f}
 	w.mu.Lock()
-	others := append(append([]*livingAgent{}, w.living...), w.orphans...)
-	w.living = append(w.living, a)
+	others := slices.Clone(w.agents)
+	w.agents = append(w.agents, a)
 	w.mu.Unlock()
 	for _, other := range others {
 		w.violate("2", "attempt %s.%d was started while the agent of %s.%d lives", at.TurnID, at.Epoch, other.in.TurnID, other.in.Epoch)
@@ -145,30 +153,15 @@ func (a *livingAgent) end() {
 	w := a.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.living, w.orphans = without(w.living, a), without(w.orphans, a)
+	w.agents = slices.DeleteFunc(slices.Clone(w.agents), func(other *livingAgent) bool { return other == a })
 	a.alive.Close()
 }
 
-func without(list []*livingAgent, a *livingAgent) []*livingAgent {
-	var rest []*livingAgent
-	for _, other := range list {
-		if other != a {
-			rest = append(rest, other)
-		}
-	}
-	return rest
-}
-
-// orphan turns an agent whose runner has died into an orphan. It may learn only
-// later that its turn is over.
+// orphan records that the runner of an agent has died.
 func (w *World) orphan(a *livingAgent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(without(w.living, a)) == len(w.living) {
-		return // it has ended
-	}
-	w.living = without(w.living, a)
-	w.orphans = append(w.orphans, a)
+	a.orphaned = true
 }
 
 // releaseOrphans ends the orphans a while after a process began that should end
@@ -176,18 +169,20 @@ func (w *World) orphan(a *livingAgent) {
 func (w *World) releaseOrphans() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, o := range w.orphans {
-		time.AfterFunc(orphanLives, o.end)
+	for _, a := range w.agents {
+		if a.orphaned {
+			time.AfterFunc(orphanLives, a.end)
+		}
 	}
 }
 
-// killOrphans ends all agents, as a power cut does.
-func (w *World) killOrphans() {
+// killAgents ends all agents, as a power cut does.
+func (w *World) killAgents() {
 	w.mu.Lock()
-	left := append(append([]*livingAgent{}, w.orphans...), w.living...)
+	left := w.agents
 	w.mu.Unlock()
-	for _, o := range left {
-		o.end()
+	for _, a := range left {
+		a.end()
 	}
 }
 
@@ -201,10 +196,7 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		marker, do = m[1], m[2]
 	}
 	v := p.point(Main, "agent work")
-	if v == lostAll {
-		p.die()
-	}
-	if p.isDead() {
+	if p.diesAt(v) {
 		p.leaveOrphan(a)
 	}
 	p.awaitStop(ctx, a)
@@ -224,13 +216,6 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		marker = owner
 	}
 	answer.Session = a.session(at, marker)
-	switch do {
-	case "costly", "costly-ask", "overnight", "evening":
-		answer.CostUSD = costly.USD()
-	case "pay", "pay-ask":
-		a.pay()
-		answer.Settled = true
-	}
 	resumed := strings.Contains(string(at.Prompt), "\n<report ")
 	if resumed {
 		w.count.happened("a turn was resumed")
@@ -243,13 +228,8 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 	}
 	switch do {
 	case "fail", "timeout", "partial":
-		answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
-		if do == "timeout" {
-			answer.Status = turn.TimedOut
-		}
-		if do == "partial" {
-			answer.Status = turn.Partial
-		}
+		answer.Status = map[string]turn.Status{"fail": turn.Failed, "timeout": turn.TimedOut, "partial": turn.Partial}[do]
+		answer.Reason, answer.Exit, answer.ExitCode = "it exited with 1", turn.ExitError, 1
 	case "files":
 		if err := os.WriteFile(filepath.Join(at.Dir, "output", "report.txt"), []byte("the report of "+marker), 0o600); err == nil {
 			answer.Output = []string{"report.txt"}
@@ -273,12 +253,20 @@ func (p *process) work(ctx context.Context, a *livingAgent, at turn.Attempt, fir
 		if do == "ask-die" {
 			answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
 		}
-	case "costly-ask", "pay-ask": // every time, if allowed
-		a.ask(peers[0], marker)
-	case "overnight":
-		w.sleepOver()
-	case "evening":
-		if now := w.clock.machine(); midnight(now).Sub(now) < latest {
+	case "costly", "costly-ask":
+		answer.CostUSD = costly.USD()
+		if do == "costly-ask" { // every time, if allowed
+			a.ask(peers[0], marker)
+		}
+	case "pay", "pay-ask":
+		a.pay()
+		answer.Settled = true
+		if do == "pay-ask" {
+			a.ask(peers[0], marker)
+		}
+	case "overnight", "evening":
+		answer.CostUSD = costly.USD()
+		if now := w.clock.machine(); do == "overnight" || midnight(now).Sub(now) < latest {
 			w.sleepOver()
 		}
 	case "remember":
@@ -387,11 +375,7 @@ func (p *process) rest(ctx context.Context, a *livingAgent, marker string) {
 	if s, err := p.agent.Store.Read(); err == nil && ctx.Err() == nil && s.Turn.LingersAt(a.in.TurnID, a.in.Epoch) {
 		a.submit(marker + " too late")
 	}
-	v := p.point(Main, "agent lingers")
-	if v == lostAll {
-		p.die()
-	}
-	if p.isDead() {
+	if p.diesAt(p.point(Main, "agent lingers")) {
 		p.world.count.happened("a runner died and left an agent that had answered")
 		runtime.Goexit()
 	}

@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -22,10 +21,9 @@ const (
 // outageWishes make the provider of the agent fail for some time.
 var outageWishes = []string{"limit", "limit", "limit-unsaid", "limit-at-work", "overload", "blocked", "dead-session", "dead-session"}
 
-// withOutages lets some messages of a story meet an outage. It has its own random numbers, so that
-// the other steps of a seed stay the same.
+// withOutages lets some messages of a story meet an outage.
 func withOutages(seed int64, s *Story) {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
+	g := newGenerator(seed, 60)
 	if !g.chance(3) {
 		return
 	}
@@ -56,12 +54,8 @@ func (w *World) meetOutage(at turn.Attempt, do string, first bool, session strin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := &w.provider
-	if first && !now.Before(p.until) && !w.calmed {
-		kind, lasts, says := outageOf(do)
-		if kind == "" {
-			return turn.Result{}, false
-		}
-		*p = provider{now.Add(lasts), kind, says, p.began + 1}
+	if o, fails := outageOf[do]; fails && first && !now.Before(p.until) && !w.calmed {
+		*p = provider{now.Add(o.lasts), o.kind, o.says, p.began + 1}
 	}
 	if !now.Before(p.until) {
 		return turn.Result{}, false
@@ -77,26 +71,23 @@ func (w *World) meetOutage(at turn.Attempt, do string, first bool, session strin
 	return r, true
 }
 
-// outageOf returns the outage that begins with a wish, its length, and whether the provider
-// announces its end.
-func outageOf(do string) (kind state.OutageKind, lasts time.Duration, says bool) {
-	switch do {
-	case "limit", "limit-at-work":
-		return state.UsageLimit, 40 * time.Minute, true
-	case "limit-unsaid":
-		return state.UsageLimit, 25 * time.Minute, false
-	case "overload":
-		return state.Overload, 4 * time.Minute, false
-	case "blocked":
-		return state.Obstacle, 90 * time.Second, false
-	}
-	return "", 0, false
+// outageOf has the outages that begin with a wish, and whether the provider announces their end.
+var outageOf = map[string]struct {
+	kind  state.OutageKind
+	lasts time.Duration
+	says  bool
+}{
+	"limit":         {state.UsageLimit, 40 * time.Minute, true},
+	"limit-at-work": {state.UsageLimit, 40 * time.Minute, true},
+	"limit-unsaid":  {state.UsageLimit, 25 * time.Minute, false},
+	"overload":      {state.Overload, 4 * time.Minute, false},
+	"blocked":       {state.Obstacle, 90 * time.Second, false},
 }
 
 // configureBackends gives the agent of a process its second backend.
 func (w *World) configureBackends(a *cycle.Agent) {
 	a.Policy.Backends = []string{usualBackend}
-	if !w.fallback {
+	if !w.story.Fallback {
 		return
 	}
 	second := *a.Turn
@@ -152,7 +143,7 @@ func (w *World) checkOutages(h history) {
 			w.violate("limit", "%s failed: %s", l.Key, l.Reason)
 		}
 	}
-	if h.says("recovery", "", "") {
+	if h.recovered {
 		return
 	}
 	told := 0
@@ -172,7 +163,7 @@ func (w *World) checkOutages(h history) {
 // is out.
 func (r *record) checkTried(at turn.Attempt, h history) {
 	w := r.world
-	if w.clock.wasWrong() || h.says("recovery", "", "") {
+	if w.clock.wasWrong() || h.recovered {
 		return
 	}
 	outs := backendOutages{}

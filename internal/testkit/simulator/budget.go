@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -76,10 +78,8 @@ type ledger struct {
 	days, turns   map[string]state.Micros
 	spent, topped state.Micros
 	begun         map[string]string // the day on which a turn was last dispatched
-}
-
-func newLedger() ledger {
-	return ledger{days: map[string]state.Micros{}, turns: map[string]state.Micros{}, begun: map[string]string{}}
+	paid          map[string]bool   // the spendings, by id
+	credits       int               // how often credit was added
 }
 
 // day returns the local day of a moment.
@@ -87,10 +87,15 @@ func (w *World) day(at time.Time) string {
 	return at.In(w.clock.machine().Location()).Format(time.DateOnly)
 }
 
+// spent checks that each attempt costs its price, once, and adds that to the ledger.
 func (v *historyChecker) spent(l line) {
 	if l.Spending == nil {
 		return
 	}
+	if v.money.paid[l.Spending.ID] || l.Spending.Cost != costly {
+		v.broken("budget", "%s: %d millionths; before: %v", l.Spending.ID, l.Spending.Cost, v.money.paid[l.Spending.ID])
+	}
+	v.money.paid[l.Spending.ID] = true
 	day := v.world.day(l.At)
 	v.money.days[day] += l.Spending.Cost
 	v.money.turns[l.TurnID] += l.Spending.Cost
@@ -133,43 +138,24 @@ func (v *historyChecker) affords(l line) {
 	}
 }
 
-// checkMoney checks that added credit is counted, that each attempt has cost its price once, and
-// that `status` shows the spending of today.
-func (w *World) checkMoney(h history) {
-	status, err := w.status()
-	if err != nil {
-		w.violate("6", "status: %v", err)
-	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	credited, spent, today, thisMonth := 0, map[string]int{}, state.Micros(0), state.Micros(0)
-	now := w.day(w.clock.machine())
-	for _, l := range h.lines {
-		switch {
-		case l.Kind == "credit" && l.What == state.WordToppedUp:
-			credited++
-		case l.Kind == "spend" && l.Spending != nil:
-			if spent[l.Spending.ID]++; spent[l.Spending.ID] > 1 || l.Spending.Cost != costly {
-				w.violate("budget", "%s: %d millionths, %d times", l.Spending.ID, l.Spending.Cost, spent[l.Spending.ID])
-			}
-			if day := w.day(l.At); day == now {
-				today += l.Spending.Cost
-			}
-			if w.day(l.At)[:len("2006-01")] == now[:len("2006-01")] {
-				thisMonth += l.Spending.Cost
-			}
-		}
-	}
-	if !w.record.added.within(credited) {
-		w.violate("budget", "credit was added %d times but counted %d times", w.record.added.sure, credited)
+// checkMoney checks that added credit is counted, that each spending that was reported is in the
+// history, and that `status` shows those of today and of this month.
+func (w *World) checkMoney(m ledger, shown view.StatusSpend) {
+	if !w.record.added.within(m.credits) {
+		w.violate("budget", "credit was added %d times but counted %d times", w.record.added.sure, m.credits)
 	}
 	for _, id := range w.record.paid {
-		if spent[id] == 0 {
+		if !m.paid[id] {
 			w.violate("budget", "%s was reported but is not counted", id)
 		}
 	}
-	if day, month := today.USD(), thisMonth.USD(); status.Spend.DayUSD != day || status.Spend.MonthUSD != month {
-		w.violate("budget", "status shows $%g today and $%g this month, want $%g and $%g",
-			status.Spend.DayUSD, status.Spend.MonthUSD, day, month)
+	now, month := w.day(w.clock.machine()), state.Micros(0)
+	for day, spent := range m.days {
+		if strings.HasPrefix(day, now[:len("2006-01")]) {
+			month += spent
+		}
+	}
+	if today := m.days[now].USD(); shown.DayUSD != today || shown.MonthUSD != month.USD() {
+		w.violate("budget", "status shows $%g today and $%g this month, want $%g and $%g", shown.DayUSD, shown.MonthUSD, today, month.USD())
 	}
 }

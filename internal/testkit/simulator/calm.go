@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"agentstateloop/cycle"
@@ -26,7 +27,7 @@ func (w *World) calm() {
 	w.logf("     %s  calm", w.clock.machine().Format("Jan 2 15:04:05"))
 	w.mu.Lock()
 	clear(w.outages)
-	w.inside, w.prompts, w.calmed = nil, nil, true
+	w.inside, w.current.prompts, w.calmed = nil, nil, true
 	w.mu.Unlock()
 	w.limit(0)
 	w.mendHooks()
@@ -64,35 +65,29 @@ func (w *World) calm() {
 		}
 		waiting = s.Inbox.Waiting
 		// If the machine is busy, a server may be slow and still hold a message.
-		if isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits() {
-			if w.missesMail() && nights < maxNights { // until its next try, or the sweep of another day
-				w.clock.pass(missed)
-				nights++
-				n = 0
-				continue
-			}
-			if naps < maxNaps && w.awaitSelf(s) {
-				naps++
-				n = 0
-				continue
-			}
+		rests := isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits()
+		switch {
+		case rests && w.missesMail() && nights < maxNights: // until its next try, or the sweep of another day
+			w.clock.pass(missed)
+			nights, n = nights+1, 0
+		case rests && naps < maxNaps && w.awaitSelf(s):
+			naps, n = naps+1, 0
+		case rests:
 			w.clock.pass(31 * time.Minute) // the crontab is checked twice an hour
 			w.poll(nil, cycle.PollOptions{})
-			if s, err := w.status(); err == nil && !isAtRest(s) && nights < maxNights { // a withheld mail has come
-				nights++
-				n = 0
-				continue
+			if s, err := w.status(); err != nil || isAtRest(s) || nights == maxNights {
+				w.finish()
+				return
 			}
-			w.finish()
-			return
-		}
-		if (s.Tier == "dead" || s.Tier == "critical") && nights < maxNights {
+			nights, n = nights+1, 0 // a withheld mail has come
+		case (s.Tier == "dead" || s.Tier == "critical") && nights < maxNights:
 			w.sleepOver()
-			nights++
-			n = 0
+			nights, n = nights+1, 0
 		}
 	}
-	w.violate("6", "after all faults ended the agent does not come to rest: %s", w.restless())
+	s, err := w.status()
+	data, _ := json.Marshal(s)
+	w.violate("6", "after all faults ended the agent does not come to rest: %s, %v", data, err)
 }
 
 // missesMail reports whether a mail that must come in has not.
@@ -101,7 +96,7 @@ func (w *World) missesMail() bool {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	for _, l := range w.record.incoming {
-		if len(l.uids) > 0 && l.fate != ignored && !l.gone && !l.excused() && !known.has(l) {
+		if len(l.uids) > 0 && l.fate != ignored && !l.gone && !l.excused() && !l.isAmong(known) {
 			return true
 		}
 	}
@@ -120,18 +115,17 @@ func (w *World) finish() {
 	// mails one after the other.
 	for range 3 {
 		w.clock.pass(time.Minute)
-		w.record.connections()
+		w.record.traffic()
 		r, err = w.poll(nil, cycle.PollOptions{})
-		reads = w.record.readings()
-		conns = w.record.connections()
-		if err == nil && len(r.Failed) == 0 && conns[w.wire()] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
+		conns, reads = w.record.traffic()
+		if err == nil && len(r.Failed) == 0 && conns["mesh"] == 1 && r.Sent+r.Posted == 0 && len(reads) < 2 {
 			break
 		}
 	}
 	if err != nil || r.Found() || len(r.Failed) > 0 {
 		w.violate("6", "a poll at rest finds something: %+v, %v", r, err)
 	}
-	if conns["imap"] != 1 || conns[w.wire()] != 1 || conns["smtp"] != 0 {
+	if conns["imap"] != 1 || conns["mesh"] != 1 || conns["smtp"] != 0 {
 		w.violate("9", "an empty poll makes these connections: %v", conns)
 	}
 	if len(reads) > 1 { // a mail that is gone must not be fetched again
@@ -153,12 +147,4 @@ func (w *World) status() (s view.Status, err error) {
 // isAtRest reports whether no work waits or runs, according to `status`.
 func isAtRest(s view.Status) bool {
 	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
-}
-
-func (w *World) restless() string {
-	s, err := w.status()
-	if err != nil {
-		return err.Error()
-	}
-	return describe(s)
 }

@@ -1,12 +1,13 @@
 package simulator
 
 import (
-	"agentstateloop/state"
 	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // These checks hold the rules for acks that wait (docs/design.md, "Phases").
@@ -30,7 +31,7 @@ func (c *patienceChecker) read(v *historyChecker, l line) {
 		v.broken("3", "an ack waits without its own IDLE→PREP: %s", l)
 		return
 	}
-	if want := l.At.Add(v.world.ackAfter); !l.Ack.Until.Equal(want) {
+	if want := l.At.Add(v.world.story.AckAfter); !l.Ack.Until.Equal(want) {
 		v.broken("3", "an ack waits until %s, want %s", l.Ack.Until, want)
 	}
 	c.waits, c.key, c.until = true, l.Key, l.Ack.Until
@@ -40,7 +41,7 @@ func (c *patienceChecker) read(v *historyChecker, l line) {
 // made checks an ack that is made.
 func (c *patienceChecker) made(v *historyChecker, l line) {
 	switch {
-	case v.world.ackAfter == 0:
+	case v.world.story.AckAfter == 0:
 		return
 	case !c.waits:
 		v.broken("3", "%s was made, and none waited", l.ID)
@@ -71,17 +72,13 @@ func (c *patienceChecker) committed(v *historyChecker) {
 
 // checkAckFirst checks that no ack is sent after its answer. The caller must hold mu.
 func (r *record) checkAckFirst(o outgoing, h history) {
-	if o.kind != "ack" {
+	queued, known := h.queued[effectOf(o.id)]
+	if o.kind != "ack" || !known || queued.Effect.Cause == "" {
 		return
 	}
-	for _, l := range h.lines {
-		if l.Kind != "effect" || l.What != state.WordQueued || l.Effect.Cause == "" || effectOf(o.id) != l.ID {
-			continue
-		}
-		for _, task := range h.tasks[l.Effect.Cause] {
-			for _, reply := range r.mailed(replyKind + task.TurnID) {
-				r.world.violate("3", "%s was sent after %s, the answer to its cause", o.id, reply.id)
-			}
+	for _, task := range h.tasks[queued.Effect.Cause] {
+		for _, reply := range r.mailed(replyKind + task.TurnID) {
+			r.world.violate("3", "%s was sent after %s, the answer to its cause", o.id, reply.id)
 		}
 	}
 }
@@ -89,16 +86,16 @@ func (r *record) checkAckFirst(o outgoing, h history) {
 // takeTime lets one turn in three take longer than an ack waits, and another one less.
 func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 	n, err := strconv.Atoi(strings.TrimLeft(marker, "EMPT"))
-	if err != nil || p.world.ackAfter == 0 || n%3 == 0 || ctx.Err() != nil {
+	if err != nil || p.world.story.AckAfter == 0 || n%3 == 0 || ctx.Err() != nil {
 		return
 	}
 	if n%3 == 1 {
-		p.world.clock.pass(p.world.ackAfter / 4)
+		p.world.clock.pass(p.world.story.AckAfter / 4)
 		return
 	}
-	due := p.world.ackWaits()
-	p.world.clock.pass(p.world.ackAfter * 3 / 2)
-	if due {
+	s, _ := p.world.state()
+	p.world.clock.pass(p.world.story.AckAfter * 3 / 2)
+	if !s.AckWaits.Until.IsZero() {
 		p.awaitAck(ctx, a)
 	}
 }
@@ -107,30 +104,21 @@ func (p *process) takeTime(ctx context.Context, a *livingAgent, marker string) {
 // second, and only the state shows that it sent the ack.
 func (p *process) awaitAck(ctx context.Context, a *livingAgent) {
 	w, strikes := p.world, p.world.strikes.Load()
-	for end := time.Now().Add(10 * time.Second); w.ackWaits(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		s, _ := w.state()
 		switch {
+		case s.AckWaits.Until.IsZero():
+			w.count.happened("an ack was sent during a turn by the process that ran it")
+			return
 		case p.isDead():
 			p.leaveOrphan(a)
-		case ctx.Err() != nil, w.strikes.Load() != strikes, w.isHalted():
+		case ctx.Err() != nil, w.strikes.Load() != strikes, s.HaltedHere, s.HaltedMesh:
 			return
 		case time.Now().After(end):
 			w.violate("3", "the process that runs a turn has not sent the ack whose time has come")
 			return
 		}
 	}
-	w.count.happened("an ack was sent during a turn by the process that ran it")
-}
-
-// ackWaits reports whether an ack waits.
-func (w *World) ackWaits() bool {
-	s, _ := w.state()
-	return !s.AckWaits.Until.IsZero()
-}
-
-// isHalted reports whether HALT is on.
-func (w *World) isHalted() bool {
-	s, _ := w.state()
-	return s.HaltedHere || s.HaltedMesh
 }
 
 // rings follows the agents that wake ours through the mesh, and the mails that this may cause: for

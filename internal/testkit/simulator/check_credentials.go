@@ -1,7 +1,6 @@
 package simulator
 
 import (
-	"agentstateloop/state"
 	"bytes"
 	"io/fs"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // credentialTexts match the messages about a credential: the alarm to the keymaster,
@@ -55,21 +56,15 @@ func (r *record) credentialMessages() (all []credentialMessage) {
 // checkCredentialMessages checks that the keymaster and the operator get at most one
 // message about each outage, and one about its end (docs/design.md, "Credentials").
 func (w *World) checkCredentialMessages(h history) {
-	outages := map[string]int{} // by name, and by name and minute
-	for _, l := range h.lines {
-		if l.Kind == "credential" && l.What == state.WordFailed {
-			outages[l.From]++
-			outages[l.From+" "+minute(l.At)]++
-		}
-	}
+	outages := h.outages()
 	heard := map[string][]string{}
 	all := w.record.credentialMessages()
 	for _, s := range all {
-		since := max(outages[s.name+" "+s.since], 1)
+		since := max(outages.ever[s.name+" "+s.since], 1)
 		if w.clock.wasSetBack() {
-			since = outages[s.name] // an outage may have another begin, also that of the next one
+			since = outages.ever[s.name] // an outage may have another begin, also that of the next one
 		}
-		for outage, most := range map[string]int{s.name: outages[s.name], s.name + " " + s.since: since} {
+		for outage, most := range map[string]int{s.name: outages.ever[s.name], s.name + " " + s.since: since} {
 			key := s.what + " of " + outage + " to the " + s.who
 			if heard[key] = append(heard[key], s.id); len(heard[key]) > most {
 				w.violate("credentials", "%s: %v", key, heard[key])
@@ -77,7 +72,18 @@ func (w *World) checkCredentialMessages(h history) {
 		}
 		w.count.happened("reported: " + s.what + " to the " + s.who)
 	}
-	w.checkRecoveries(h, all)
+	for _, s := range all { // everyone who was informed of an outage was informed of its end
+		if s.what != "alarm" && s.what != "blocker" || !outages.over[s.name+" "+s.since] {
+			continue
+		}
+		heard := slices.ContainsFunc(all, func(other credentialMessage) bool {
+			return other.what == "recovery" && other.who == s.who && other.name == s.name && (other.since == s.since || w.clock.wasSetBack())
+		})
+		if !heard && !h.undeliverable("notice") && !h.undeliverable("relay") {
+			w.violate("credentials", "the %s was informed that %s is refused since %s, but not that it works again", s.who, s.name, s.since)
+		}
+		w.count.happened("the end of an outage had to be reported to the " + s.who)
+	}
 }
 
 // secrets must not appear in anything that we keep or send.
@@ -97,12 +103,10 @@ func (w *World) checkSecrets(history) {
 		}
 		return nil
 	})
-	for _, sent := range []map[string]*outgoing{w.record.mails, w.record.reports} {
-		for id, o := range sent {
-			for _, secret := range secrets {
-				if strings.Contains(o.text, secret) {
-					w.violate("secrets", "%s contains a secret", id)
-				}
+	for id, o := range w.record.sent() {
+		for _, secret := range secrets {
+			if strings.Contains(o.text, secret) {
+				w.violate("secrets", "%s contains a secret", id)
 			}
 		}
 	}
@@ -201,10 +205,7 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 	if len(refused) == 0 || !p.undisturbed(took) || w.clock.skewed() != 0 {
 		return
 	}
-	h, err := w.readHistory()
-	if err != nil {
-		return
-	}
+	h := w.readHistory()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	now := h.outages()
@@ -228,22 +229,20 @@ func (w *World) checkOutageReported(p *process, took time.Duration) {
 			continue
 		}
 		since := minute(h.lines[begin].At)
-		heard := func(what, who string) bool {
-			return slices.ContainsFunc(w.record.credentialMessages(), func(s credentialMessage) bool {
+		mustHear := func(what, who string) {
+			w.count.happened("an outage had to be reported to the " + who)
+			heard := slices.ContainsFunc(w.record.credentialMessages(), func(s credentialMessage) bool {
 				return s.what == what && s.who == who && s.name == name && s.since == since
 			})
+			if !heard {
+				w.violate("credentials", "%s has been refused since %s, for %d polls, and the %s was not informed", name, since, o.polls, who)
+			}
 		}
 		if mesh && now.alarms < maxAlarms {
-			w.count.happened("an outage had to be reported to the keymaster")
-			if !heard("alarm", "keymaster") {
-				w.violate("credentials", "%s has been refused since %s, for %d polls, and the keymaster was not informed", name, since, o.polls)
-			}
+			mustHear("alarm", "keymaster")
 		}
 		if operator && o.polls >= 3 {
-			w.count.happened("an outage had to be reported to the operator")
-			if !heard("blocker", "operator") {
-				w.violate("credentials", "%s has been refused since %s, for %d polls, and the operator was not informed", name, since, o.polls)
-			}
+			mustHear("blocker", "operator")
 		}
 	}
 }
@@ -253,22 +252,27 @@ const maxAlarms = 6
 
 // outages lists the failures of credentials in the history.
 type outages struct {
-	begun      map[string]int // the line at which each current outage began, by credential
-	recoveries int            // recoveries of the state
-	alarms     int            // alarms ever queued
+	begun      map[string]int  // the line at which each current outage began, by credential
+	ever       map[string]int  // how many there were, by credential, and by credential and minute
+	over       map[string]bool // those that have ended, by credential and minute
+	recoveries int             // recoveries of the state
+	alarms     int             // alarms ever queued
 	halted     bool
 }
 
 func (o outages) fails(name string) bool { _, fails := o.begun[name]; return fails }
 
 func (h history) outages() outages {
-	o := outages{begun: map[string]int{}}
+	o := outages{begun: map[string]int{}, ever: map[string]int{}, over: map[string]bool{}}
 	halted := haltedBy{}
 	for i, l := range h.lines {
 		switch {
-		case l.Kind == "credential" && l.What == state.WordFailed:
+		case l.is("credential", state.WordFailed):
 			o.begun[l.From] = i
-		case l.Kind == "credential" && l.What == state.WordRecovered:
+			o.ever[l.From]++
+			o.ever[l.From+" "+minute(l.At)]++
+		case l.is("credential", state.WordRecovered) && o.fails(l.From):
+			o.over[l.From+" "+minute(h.lines[o.begun[l.From]].At)] = true
 			delete(o.begun, l.From)
 		case l.Kind == "recovery":
 			o.recoveries++
@@ -279,33 +283,6 @@ func (h history) outages() outages {
 	}
 	o.halted = halted.any()
 	return o
-}
-
-// checkRecoveries checks that everyone who was informed of an outage was informed of
-// its end.
-func (w *World) checkRecoveries(h history, all []credentialMessage) {
-	over, last := map[string]bool{}, map[string]string{}
-	for _, l := range h.lines {
-		switch {
-		case l.Kind == "credential" && l.What == state.WordFailed:
-			last[l.From] = minute(l.At)
-		case l.Kind == "credential" && l.What == state.WordRecovered:
-			over[l.From+" "+last[l.From]] = true
-		}
-	}
-	for _, s := range all {
-		who, begin := s.who, s.what == "alarm" || s.what == "blocker"
-		if !begin || !over[s.name+" "+s.since] {
-			continue
-		}
-		heard := slices.ContainsFunc(all, func(other credentialMessage) bool {
-			return other.what == "recovery" && other.who == who && other.name == s.name && (other.since == s.since || w.clock.wasSetBack())
-		})
-		if !heard && !h.undeliverable("notice") && !h.undeliverable("relay") {
-			w.violate("credentials", "the %s was informed that %s is refused since %s, but not that it works again", who, s.name, s.since)
-		}
-		w.count.happened("the end of an outage had to be reported to the " + who)
-	}
 }
 
 // minute returns a time as the messages show it.

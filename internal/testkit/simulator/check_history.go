@@ -15,17 +15,19 @@ const (
 	answerKind = "answer."
 )
 
-// checkHistory checks that the history agrees with the rules of the machine. last is set at the end
-// of the story.
-func (w *World) checkHistory(h history, last bool) {
+// checkHistory checks that the history agrees with the rules of the machine, and returns its money.
+// last is set at the end of the story.
+func (w *World) checkHistory(h history, last bool) ledger {
 	v := historyChecker{
-		world: w, last: last, phase: "IDLE", money: newLedger(), backends: backendOutages{}, streak: streak{planned: map[string]bool{}},
-		operator: map[string]bool{}, prompts: map[string]bool{}, open: map[string]bool{}, acceptedAt: map[string]uint64{}, ended: map[string]state.Outcome{},
-		keys: map[string]string{}, collected: map[string]bool{}, nudged: map[string]bool{}, halted: haltedBy{}, effects: map[string]bool{}, submitted: map[string]bool{},
+		world: w, last: last, phase: "IDLE", backends: backendOutages{}, streak: streak{planned: map[string]bool{}},
+		money:    ledger{days: map[string]state.Micros{}, turns: map[string]state.Micros{}, begun: map[string]string{}, paid: map[string]bool{}},
+		operator: map[string]bool{}, open: map[string]bool{}, acceptedAt: map[string]uint64{}, ended: map[string]state.Outcome{},
+		keys: map[string]string{}, halted: haltedBy{}, seen: map[string]bool{},
 	}
 	for _, l := range h.lines {
 		v.read(l)
 	}
+	return v.money
 }
 
 // historyChecker checks a history line by line.
@@ -35,15 +37,12 @@ type historyChecker struct {
 
 	phase      state.Phase
 	operator   map[string]bool          // messages of the operator
-	prompts    map[string]bool          // messages of prompts by the clock
 	open       map[string]bool          // operator messages whose turn has not ended
 	acceptedAt map[string]uint64        // serial of acceptance, by key
 	ended      map[string]state.Outcome // status of turns that have ended, by id
 	keys       map[string]string        // turn of a message
-	collected  map[string]bool          // messages that ended with a newer one
-	nudged     map[string]bool
+	seen       map[string]bool          // see again
 
-	submitted map[string]bool // turns that have submitted their deliverable
 	halted    haltedBy
 	head      string // the turn under way
 	suspended bool   // the turn waits for other agents
@@ -57,7 +56,6 @@ type historyChecker struct {
 	failed    int // failed turns in a row
 	acks      int // acks that may still be queued
 	patience  patienceChecker
-	effects   map[string]bool
 	serial    uint64
 	at        time.Time // of the last line
 	heard     bool      // this serial has an operator message
@@ -66,6 +64,13 @@ type historyChecker struct {
 
 func (v *historyChecker) broken(promise, format string, args ...any) {
 	v.world.violate(promise, "history: "+format, args...)
+}
+
+// again records an event of a thing. It reports whether the event has happened before.
+func (v *historyChecker) again(event, id string) bool {
+	before := v.seen[event+" "+id]
+	v.seen[event+" "+id] = true
+	return before
 }
 
 // happened counts an event, once for the whole history.
@@ -79,7 +84,7 @@ func (v *historyChecker) read(l line) {
 	if l.Serial != v.serial {
 		v.patience.committed(v)
 		v.serial, v.heard, v.woken = l.Serial, false, false
-		if v.world.ackAfter == 0 {
+		if v.world.story.AckAfter == 0 {
 			v.acks = 0 // it is made in the step that wakes
 		}
 	}
@@ -91,10 +96,10 @@ func (v *historyChecker) read(l line) {
 	case "message":
 		v.message(l)
 	case "nudge":
-		if v.nudged[l.Key] && !v.world.record.nudgeMayRepeat() {
+		if v.again("nudged", l.Key) && !v.world.record.nudgeBack {
 			v.broken("7", "nudge %s was accepted twice", l.Key)
 		}
-		v.nudged[l.Key], v.woken = true, true
+		v.woken = true
 		v.rings.nudge(v, l)
 	case "transition":
 		v.moved(l)
@@ -106,6 +111,7 @@ func (v *historyChecker) read(l line) {
 	case "credit":
 		if l.What == state.WordToppedUp {
 			v.money.topped += l.Amount
+			v.money.credits++
 		}
 	case "turn":
 		v.turned(l)
@@ -119,7 +125,7 @@ func (v *historyChecker) read(l line) {
 			v.open[l.Key] = true
 		}
 	case "edge":
-		if l.What == state.WordReport && l.Key != "" && strings.HasPrefix(l.Request, queryKind) {
+		if l.answersQuestion() {
 			v.heard, v.woken = true, true
 			v.rings.followed()
 		}
@@ -142,7 +148,7 @@ func (v *historyChecker) message(l line) {
 	}
 	v.acceptedAt[l.Key] = l.Serial
 	if l.Source == "prompt" { // likewise; in tier critical one that has begun goes on
-		v.prompts[l.Key] = true
+		v.again("prompted", l.Key)
 		return
 	}
 	if l.Source == "self" { // wakes no one, and is not work before its turn
@@ -198,20 +204,20 @@ func (v *historyChecker) turned(l line) {
 		if v.head != "" && l.Reason != "resumed" {
 			v.broken("2", "turn %s was dispatched while %s was under way", l.TurnID, v.head)
 		}
-		if other := v.keys[l.Key]; other != "" && other != l.TurnID && !v.world.record.left(l.Key) {
+		if other := v.keys[l.Key]; other != "" && other != l.TurnID && !v.world.record.wasHurt(l.Key) { // it leaves a turn that it shared
 			v.broken("2", "%s has two turns, %s and %s", l.Key, other, l.TurnID)
 		}
-		if v.submitted[l.TurnID] {
+		if v.seen["submitted "+l.TurnID] {
 			v.broken("2", "turn %s was dispatched again after its deliverable was submitted", l.TurnID)
 		}
-		goesOn := v.prompts[l.Key] && v.keys[l.Key] == l.TurnID
+		goesOn := v.seen["prompted "+l.Key] && v.keys[l.Key] == l.TurnID
 		if v.tier == "dead" || v.tier == "critical" && !v.operator[l.Key] && !goesOn {
 			v.broken("budget", "turn %s was dispatched in tier %s", l.TurnID, v.tier)
 		}
 		v.affords(l)
 		v.keys[l.Key], v.head, v.suspended = l.TurnID, l.TurnID, false
 	case state.WordSubmitted:
-		v.submitted[l.TurnID] = true
+		v.again("submitted", l.TurnID)
 	case state.WordReaped, state.WordGivenBack:
 		if strings.HasPrefix(l.Reason, "credential") {
 			v.held(l.Key)
@@ -248,10 +254,10 @@ func (v *historyChecker) finished(l line) {
 	v.head = ""
 	delete(v.open, l.Key)
 	for _, other := range l.Collected {
-		if v.collected[other.Key] {
+		if v.again("collected", other.Key) {
 			v.broken("collect", "%s ended twice, at last with turn %s", other.Key, l.TurnID)
 		}
-		v.keys[other.Key], v.collected[other.Key] = l.TurnID, true
+		v.keys[other.Key] = l.TurnID
 		delete(v.open, other.Key)
 	}
 	switch l.Outcome {
@@ -266,9 +272,9 @@ func (v *historyChecker) finished(l line) {
 // operator that is not held. A suspended turn without budget is held, too.
 func (v *historyChecker) works(at time.Time) bool {
 	if v.head != "" {
-		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.fallback)
+		return !v.suspended || v.runs(at, v.operator[v.asked]) && !v.backends.all(at, v.world.story.Fallback)
 	}
-	held := v.halted.any() || v.failed >= 5 || v.backends.all(at, v.world.fallback)
+	held := v.halted.any() || v.failed >= 5 || v.backends.all(at, v.world.story.Fallback)
 	return len(v.open) > 0 && !held && v.runs(at, true)
 }
 
@@ -276,10 +282,9 @@ func (v *historyChecker) queued(l line) {
 	if l.What != state.WordQueued {
 		return // it was rendered again, after a damage
 	}
-	if v.effects[l.ID] {
+	if v.again("queued", l.ID) {
 		v.broken("2", "%s was queued twice", l.ID)
 	}
-	v.effects[l.ID] = true
 	if l.Effect == nil {
 		return
 	}

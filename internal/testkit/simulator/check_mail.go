@@ -1,39 +1,36 @@
 package simulator
 
 import (
-	"agentstateloop/state"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // checkPrompts checks that only the operator and listed peers cause turns, and that
 // a message has one turn.
 func (w *World) checkPrompts(h history) {
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	barred := map[string]string{}
+	barred := map[string]fmt.Stringer{}
+	again := map[string]bool{} // several copies of it were released
 	for _, l := range w.record.incoming {
 		if l.fate != answered && l.fate != settles && !l.touched() {
-			barred[l.marker] = "mail " + l.kind
+			barred[l.marker] = l
 		}
+		again[l.marker] = l.sure+l.maybe > 1
 	}
 	for _, p := range w.record.meshMessages {
 		if p.fate != answered && !p.touched() {
-			barred[p.marker] = "message " + p.kind
+			barred[p.marker] = p
 		}
-	}
-	again := map[string]bool{} // several copies of it were released
-	for _, l := range w.record.incoming {
-		again[l.marker] = l.sure+l.maybe > 1
 	}
 	hurt := w.record.hurtMarkers(h)
 	turnOf := map[string]string{}
 	for _, p := range w.record.prompts {
-		for marker, what := range barred {
+		for marker, message := range barred {
 			if strings.Contains(p.text, marker) {
-				w.violate("4", "%s (%s) is in the prompt of %s.%d:\n%s", marker, what, p.turn, p.epoch, p.text)
+				w.violate("4", "%s is in the prompt of %s.%d:\n%s", message, p.turn, p.epoch, p.text)
 			}
 		}
 		if p.marker == "" || h.isFollowUp(p.turn) {
@@ -64,33 +61,23 @@ func (w *World) checkMails(h history) {
 	reply, answer := withoutSelf(h, replies(w.record.mails, "reply")), replies(w.record.mails, "answer")
 	hurt := w.lostByDamage(h)
 	for _, l := range w.record.incoming {
-		n, wanted, what := len(reply[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l), 0, "replies"
+		n, wanted := len(reply[l.id])+w.record.otherReplies(h, l), 0
 		switch l.fate {
 		case answered:
 			wanted = 1
 		case settles:
-			if wanted = 1; h.settled(l) || l.kind == "verdict unproved" && n == 0 {
-				wanted = 0
+			if !h.settled(l) && (l.kind != "verdict unproved" || n > 0) {
+				wanted = 1
 			}
 		case obeyed:
 			if n := len(answer[l.id]); n != 1 && !(l.excused() && n == 0) && !h.undeliverable(answerKind) {
-				w.violate("1", "%s (mail %s) was answered %d times", l.marker, l.kind, n)
+				w.violate("1", "%s was obeyed, and answered %d times", l, n)
 			}
 		}
-		if n == wanted || l.within(n) && l.touched() || n == 0 && (l.excused() || l.isAmong(hurt) || h.gaveUp(l)) {
-			continue
-		}
-		promise := "2"
-		if n < wanted {
-			promise = "1"
-		}
-		if wanted == 0 {
-			promise = "4"
-		}
-		w.violate(promise, "%s (mail %s) has %d %s, want %d", l.marker, l.kind, n, what, wanted)
+		w.checkAnswered(l, l.releases, n, wanted, l.excused() || l.isAmong(hurt) || h.gaveUp(l))
 	}
 	for id, list := range reply {
-		if id != "" && w.mailByID(id) == nil {
+		if id != "" && !slices.ContainsFunc(w.record.incoming, func(l *incomingMail) bool { return l.id == id }) {
 			w.violate("4", "%s does not answer any mail that came in", list[0].id)
 		}
 	}
@@ -107,44 +94,34 @@ func (w *World) checkMails(h history) {
 	}
 }
 
-// unthreaded returns the number of replies to a mail that do not name it, because its
-// payload was damaged when they were made. The caller must hold mu.
-func (r *record) unthreaded(h history, l *incomingMail) (n int) {
-	turns := map[string]bool{}
-	for _, line := range h.lines {
-		if line.Kind == "task" && r.wasHurt(line.Key) && l.hasKey(line.Key+`"`) {
-			turns[line.TurnID] = true
+// otherReplies returns the number of replies to a mail that are not In-Reply-To it: its payload was
+// damaged when they were made, or, counted once, they are to a newer mail, and name this one as well.
+// The caller must hold mu.
+func (r *record) otherReplies(h history, l *incomingMail) (n int) {
+	with := 0
+	for turn, task := range h.ends {
+		own := l.hasKey(task.Key) && r.wasHurt(task.Key)
+		shares := slices.ContainsFunc(task.Collected, func(other state.Message) bool { return l.hasKey(other.Key) })
+		if !own && !shares {
+			continue
 		}
-	}
-	for turn := range turns {
+		hurt := slices.ContainsFunc(task.Collected, func(other state.Message) bool { return l.hasKey(other.Key) && r.wasHurt(other.Key) })
 		for _, o := range r.mailed(replyKind + turn) {
-			if o.answers == "" {
+			if own && o.answers == "" {
 				n++
+			}
+			if shares && (hurt || strings.Contains(o.refs, "<"+l.id+">")) {
+				with = 1
 			}
 		}
 	}
-	return n
-}
-
-func (w *World) mailByID(id string) *incomingMail {
-	for _, l := range w.record.incoming {
-		if l.id == id {
-			return l
-		}
-	}
-	return nil
+	return n + with
 }
 
 // checkMarkers checks that each prompt has the whole message of its turn, without damage.
 func (w *World) checkMarkers(h history) {
-	keys := map[string]string{} // by turn and epoch: another message of a shared turn may lead it later
-	for _, l := range h.lines {
-		if l.Kind == "turn" && l.What == state.WordDispatched {
-			keys[fmt.Sprintf("%s.%d", l.TurnID, l.Epoch)] = l.Key
-		}
-	}
 	for _, p := range w.record.prompts {
-		want := w.record.markerOfKey(keys[fmt.Sprintf("%s.%d", p.turn, p.epoch)])
+		want := w.record.markerOfKey(h.dispatch(p.turn, p.epoch).Key) // another message of a shared turn may lead it later
 		if want != "" && p.marker != want {
 			w.violate("payload", "the prompt of %s.%d has the message %q, want %s:\n%s", p.turn, p.epoch, p.marker, want, p.text)
 		}
@@ -158,7 +135,7 @@ func (r *record) markerOfKey(key string) string {
 		return ""
 	}
 	for _, l := range r.incoming {
-		if l.hasKey(key+`"`) && l.control == "" && !l.unmarked {
+		if l.hasKey(key) && !l.unmarked {
 			return l.marker
 		}
 	}
@@ -218,7 +195,7 @@ func (w *World) checkRate(h history) {
 	var told []time.Time
 	for _, o := range w.record.mails {
 		if strings.Contains(o.words(), "mails must wait, because more than") {
-			told = append(told, h.queuedAt(o.id))
+			told = append(told, h.queued[effectOf(o.id)].At) // HALT may hold it back for hours
 		}
 	}
 	slices.SortFunc(told, time.Time.Compare)
@@ -227,20 +204,10 @@ func (w *World) checkRate(h history) {
 	}
 	for i := 1; i < len(told); i++ {
 		_, fixed := w.record.rateBetween(told[i-1], told[i])
-		if fixed && told[i].Sub(told[i-1]) < time.Hour && !h.says("recovery", "", "") {
+		if fixed && told[i].Sub(told[i-1]) < time.Hour && !h.recovered {
 			w.violate("rate", "the operator heard at %s and at %s that mails wait", told[i-1], told[i])
 		}
 	}
-}
-
-// queuedAt returns when a mail was queued. HALT may hold it back for hours.
-func (h history) queuedAt(id string) (at time.Time) {
-	for _, l := range h.lines {
-		if l.Kind == "effect" && l.What == state.WordQueued && effectOf(id) == l.ID {
-			at = l.At
-		}
-	}
-	return at
 }
 
 // rateChange is a limit of mails an hour, from a moment of the machine's clock on.
@@ -252,7 +219,7 @@ type rateChange struct {
 // limit sets how many mails of the operator may run within an hour.
 func (w *World) limit(n int) {
 	w.mu.Lock()
-	w.rate = n
+	w.current.rate = n
 	w.mu.Unlock()
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
@@ -278,5 +245,5 @@ func (r *record) rateBetween(from, to time.Time) (rate int, fixed bool) {
 // wasLetIn reports whether a person or a token may have let in the mail under a key.
 // The caller must hold mu.
 func (r *record) wasLetIn(key string) bool {
-	return slices.ContainsFunc(r.incoming, func(l *incomingMail) bool { return l.hasKey(key+`"`) && l.touched() })
+	return slices.ContainsFunc(r.incoming, func(l *incomingMail) bool { return l.hasKey(key) && l.touched() })
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,14 +62,6 @@ func newNotes(w *World) notes {
 		n.of[who] = &note{now: map[string]bool{"": true}, lately: map[string]bool{"": true}}
 	}
 	return n
-}
-
-// settle records the begin of an outermost process. From now on no other process
-// can prompt with an older memory.
-func (n *notes) settle() {
-	for _, of := range n.of {
-		of.lately = maps.Clone(of.now)
-	}
 }
 
 // change records a change of a speaker's memory. began is the result of beginChange. sure is set if
@@ -143,16 +134,8 @@ func (w *World) remember(in cycle.Inside, text string, run func(func(context.Con
 
 // mayNotRemember returns why an attempt may not remember; "" if it may.
 func (w *World) mayNotRemember(in cycle.Inside) string {
-	h, err := w.readHistory()
-	if err != nil {
-		return ""
-	}
-	for _, tasks := range h.tasks {
-		for _, task := range tasks {
-			if task.TurnID == in.TurnID {
-				return "is over"
-			}
-		}
+	if _, over := w.readHistory().ends[in.TurnID]; over {
+		return "is over"
 	}
 	saw := w.record
 	saw.mu.Lock()
@@ -236,15 +219,24 @@ func (r *record) checkRecalled(p prompt, h history) {
 	if of := r.notes.of[who]; of != nil && p.session == "" && !of.lately[tagged(p.text, "memory")] {
 		r.world.violate("memory", "the prompt of %s.%d has the memory %q, which is not one of %q", p.turn, p.epoch, tagged(p.text, "memory"), sortedKeys(of.lately))
 	}
-	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history")+tagged(p.text, "memory"), -1) {
-		if said := r.speaker(marker); said != who {
-			r.world.violate("conversations", "the prompt of %s.%d answers %s and has %s of %s:\n%s", p.turn, p.epoch, who, marker, said, p.text)
-		}
+	conversation := tagged(p.text, "history") + tagged(p.text, "memory")
+	for range anyMarker.FindAllString(conversation, -1) {
 		r.world.count.happened("a prompt had a conversation")
 	}
-	for _, marker := range anyMarker.FindAllString(tagged(p.text, "history"), -1) {
-		if r.forgotten(marker, p.turn, h) {
-			r.world.violate("memory", "the prompt of %s.%d has %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
+	r.checkQuoted(p.turn, who, conversation, tagged(p.text, "history"), h)
+}
+
+// checkQuoted checks that a turn that answers who is shown no message of another speaker, and among
+// earlier messages none from before a reset.
+func (r *record) checkQuoted(turn, who, shown, earlier string, h history) {
+	for _, marker := range anyMarker.FindAllString(shown, -1) {
+		if said := r.speaker(marker); said != who {
+			r.world.violate("conversations", "turn %s answers %s and is shown %s of %s:\n%s", turn, who, marker, said, shown)
+		}
+	}
+	for _, marker := range anyMarker.FindAllString(earlier, -1) {
+		if r.forgotten(marker, turn, h) {
+			r.world.violate("memory", "turn %s is shown %s, which was before a reset:\n%s", turn, marker, earlier)
 		}
 	}
 }
@@ -273,17 +265,7 @@ func (r *record) markerOf(turn string) string {
 // in the turn of a message with this marker.
 func (a *livingAgent) search(marker string) {
 	w := a.world
-	h, err := w.readHistory()
-	if err != nil {
-		return
-	}
-	answered := map[string]bool{}
-	for _, tasks := range h.tasks {
-		for _, task := range tasks {
-			answered[task.TurnID] = task.Outcome == state.Success
-		}
-	}
-	saw := w.record
+	saw, h := w.record, w.readHistory()
 	saw.mu.Lock()
 	who := saw.speaker(marker)
 	after := 0
@@ -292,7 +274,7 @@ func (a *livingAgent) search(marker string) {
 	}
 	wanted := ""
 	for _, p := range saw.prompts[after:] {
-		if p.marker != "" && saw.speaker(p.marker) == who && p.outer < saw.outer && answered[p.turn] && h.dispatchedSinceReset(p.turn) {
+		if p.marker != "" && saw.speaker(p.marker) == who && p.outer < saw.outer && h.ends[p.turn].Outcome == state.Success && h.dispatchedSinceReset(p.turn) {
 			wanted = p.marker
 			break
 		}
@@ -311,14 +293,7 @@ func (a *livingAgent) search(marker string) {
 	}
 	saw.mu.Lock()
 	defer saw.mu.Unlock()
-	for _, marker := range anyMarker.FindAllString(found, -1) {
-		if said := saw.speaker(marker); said != who {
-			w.violate("conversations", "a search by a turn that answers %s finds %s of %s:\n%s", who, marker, said, found)
-		}
-		if saw.forgotten(marker, a.in.TurnID, h) {
-			w.violate("memory", "a search for %s finds %s, which was before a reset:\n%s", wanted, marker, found)
-		}
-	}
+	saw.checkQuoted(a.in.TurnID, who, found, found, h)
 	if wanted == "answered" {
 		return
 	}
@@ -333,11 +308,8 @@ func (a *livingAgent) search(marker string) {
 func (h history) dispatchedSinceReset(turn string) bool {
 	since := false
 	for _, l := range h.lines {
-		switch {
-		case l.Kind == "reset":
-			since = false
-		case l.Kind == "turn" && l.What == state.WordDispatched && l.TurnID == turn:
-			since = true
+		if l.Kind == "reset" || l.is("turn", state.WordDispatched) && l.TurnID == turn {
+			since = l.Kind == "turn"
 		}
 	}
 	return since

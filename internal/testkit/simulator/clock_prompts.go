@@ -3,8 +3,6 @@ package simulator
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +22,9 @@ type ClockPrompt struct {
 	Asks     bool // a program is asked first
 }
 
-// clockPrompts returns the prompts of the story of a seed; most stories have no prompt. They have
-// their own random numbers, so that the steps of a seed stay the same.
+// clockPrompts returns the prompts of the story of a seed; most stories have no prompt.
 func clockPrompts(seed int64) (all []ClockPrompt) {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 4))}
+	g := newGenerator(seed, 4)
 	if !g.chance(3) {
 		return nil
 	}
@@ -46,8 +43,8 @@ func clockPrompts(seed int64) (all []ClockPrompt) {
 const promptText = "do what the clock wants, "
 
 // configurePrompts gives the agent of a process the prompts that are configured now.
-func (p *process) configurePrompts(a *cycle.Agent) {
-	for _, c := range p.world.clockPrompts() {
+func (p *process) configurePrompts(a *cycle.Agent, prompts []ClockPrompt) {
+	for _, c := range prompts {
 		times, err := cron.ParseTimes(c.At)
 		if err != nil {
 			panic(err)
@@ -62,23 +59,11 @@ func (p *process) configurePrompts(a *cycle.Agent) {
 	a.AskPrompt = p.askPrompt
 }
 
-// clockPrompts returns the prompts that are configured now.
-func (w *World) clockPrompts() []ClockPrompt {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.prompts
-}
-
 // askPrompt replaces the program of a prompt.
 func (p *process) askPrompt(context.Context, cycle.ClockPrompt) (nothing string, err error) {
 	w := p.world
 	v := p.point(Main, "prompt ask")
-	if v == lostAll {
-		p.die()
-	}
-	if p.isDead() {
-		runtime.Goexit()
-	}
+	p.exitIfDead(v)
 	w.mu.Lock()
 	w.asked++
 	n := w.asked
@@ -104,13 +89,6 @@ func promptedBy(text string) string {
 	return strings.TrimSpace(name)
 }
 
-// checkClockRights checks that a turn of the clock has its rights. The caller must hold mu.
-func (r *record) checkClockRights(p prompt, extra []string) {
-	if name := promptedBy(p.text); name != "" && p.marker == "" && !slices.Equal(extra, rights.Task) {
-		r.world.violate("prompts", "%s.%d, about the prompt %s, has the rights %q", p.turn, p.epoch, name, extra)
-	}
-}
-
 // promptPoll is an undisturbed poll, which must have made the due prompts.
 type promptPoll struct {
 	at     time.Time
@@ -121,7 +99,7 @@ type promptPoll struct {
 func (w *World) notePromptPoll(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.prompts) > 0 && !w.clock.wasWrong() {
+	if len(w.current.prompts) > 0 && !w.clock.wasWrong() {
 		w.promptPolls = append(w.promptPolls, promptPoll{at, w.strikes.Load()})
 	}
 }
@@ -152,12 +130,8 @@ func (w *World) checkClockPrompts(h history) {
 		}
 		came[l.Key]++
 		w.count.happened("a prompt had its time")
-		tasks := h.tasks[l.Key]
-		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
-		if len(tasks) > 1 || len(tasks) == 1 && ended || len(tasks) == 0 && !ended {
-			w.violate("prompts", "%s had %d turns; ended without one: %v", l.Key, len(tasks), ended)
-		}
-		if len(tasks) == 1 {
+		w.checkOneEnd("prompts", h, l.Key)
+		if tasks := h.tasks[l.Key]; len(tasks) == 1 {
 			w.checkMailed(h, l.Key, tasks[0])
 		}
 	}
@@ -166,7 +140,7 @@ func (w *World) checkClockPrompts(h history) {
 			w.violate("prompts", "%d things came of %s", n, key)
 		}
 	}
-	for _, c := range w.configured {
+	for _, c := range w.story.Prompts {
 		w.checkTimes(h, c, decided)
 	}
 }

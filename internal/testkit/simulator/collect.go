@@ -18,14 +18,7 @@ const collecting = "waits for what its sender still writes"
 func (w *World) collectFor(d time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.collect, w.longest = d, max(d, w.longest)
-}
-
-// silence returns [turn] collect.
-func (w *World) silence() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.collect
+	w.current.collect, w.current.longest = d, max(d, w.current.longest)
 }
 
 // burst lets one sender write several messages, a few seconds apart.
@@ -94,14 +87,6 @@ func (h history) sharesTurn(ending string) bool {
 	})
 }
 
-// left reports whether the message under a key may have left the turn that it shared,
-// because its payload was damaged.
-func (r *record) left(key string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.wasHurt(key)
-}
-
 // hurtMarkers returns the markers of the messages whose payloads were damaged. The
 // caller must hold mu.
 func (r *record) hurtMarkers(h history) map[string]bool {
@@ -117,29 +102,9 @@ func (r *record) hurtMarkers(h history) map[string]bool {
 	return hurt
 }
 
-// answeredWith returns 1 if the reply to a newer mail names this mail and so answers it. The caller
-// must hold mu.
-func (r *record) answeredWith(h history, l *incomingMail) int {
-	for _, task := range h.lines {
-		for _, other := range task.Collected {
-			if !l.hasKey(other.Key + `"`) {
-				continue
-			}
-			for _, o := range r.mailed(replyKind + task.TurnID) {
-				if strings.Contains(o.refs, "<"+l.id+">") || r.wasHurt(other.Key) {
-					return 1
-				}
-			}
-		}
-	}
-	return 0
-}
-
 // checkCollecting checks that no message waits longer for others than three silences.
 func (w *World) checkCollecting() {
-	w.mu.Lock()
-	longest := w.longest
-	w.mu.Unlock()
+	longest := w.settings().longest
 	if longest == 0 {
 		return
 	}
@@ -180,18 +145,12 @@ func (w *World) checkCollected(h history) {
 			if n := len(h.tasks[other.Key]); n != 1 {
 				w.violate("collect", "%s had %d endings", other.Key, n)
 			}
-			if marker := w.record.markerOfKey(other.Key); marker != "" && !hurt[marker] {
-				w.checkShown(task, marker)
+			marker := w.record.markerOfKey(other.Key)
+			for _, p := range w.record.prompts {
+				if marker != "" && !hurt[marker] && p.turn == task.TurnID && p.marker != marker && !slices.Contains(p.with, marker) {
+					w.violate("collect", "%s.%d is not shown %s, which it answers:\n%s", p.turn, p.epoch, marker, p.text)
+				}
 			}
-		}
-	}
-}
-
-// checkShown checks that the attempts of a turn were shown a message that it answers.
-func (w *World) checkShown(task line, marker string) {
-	for _, p := range w.record.prompts {
-		if p.turn == task.TurnID && p.marker != marker && !slices.Contains(p.with, marker) {
-			w.violate("collect", "%s.%d is not shown %s, which it answers:\n%s", p.turn, p.epoch, marker, p.text)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func (w *World) damageCursor(file string) error {
 		for _, uid := range l.uids {
 			last = max(last, uid)
 		}
-		if len(l.uids) > 0 && !known.has(l) {
+		if len(l.uids) > 0 && !l.isAmong(known) {
 			l.passed = true
 			w.count.happened("the cursor passed a mail by mistake")
 		}
@@ -251,11 +251,9 @@ func (w *World) lostByDamage(h history) map[string]bool {
 // mentions reports whether a mail of ours, or a request to mail the operator, has a
 // text. The caller must hold mu.
 func (r *record) mentions(text string) bool {
-	for _, sent := range []map[string]*outgoing{r.mails, r.reports} {
-		for _, o := range sent {
-			if strings.Contains(strings.Join(strings.Fields(o.text), ""), text) {
-				return true
-			}
+	for _, o := range r.sent() {
+		if strings.Contains(strings.Join(strings.Fields(o.text), ""), text) {
+			return true
 		}
 	}
 	return false

@@ -51,7 +51,7 @@ func newDisk(root, spare string) *disk {
 }
 
 // before records that a process has reached a step, so its previous one is done. The
-// lanes of mail and mesh are done when the process goes on in the main lane.
+// lanes of mail and mesh are done when the process goes on in the main lane, or ends.
 func (d *disk) before(p *process, lane Lane) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,15 +138,6 @@ func (d *disk) finish(s strand) {
 	}
 }
 
-// ended records that a process has ended.
-func (d *disk) ended(p *process) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, lane := range []Lane{Main, ByMail, ByMesh} {
-		d.finish(strand{p, lane})
-	}
-}
-
 // losePower cuts the power. Names change in order, so the first changes have reached the disk; of
 // the bytes, any number may have. It returns the lost changes.
 func (d *disk) losePower(rng *rand.Rand) (lost []string, err error) {
@@ -182,26 +173,19 @@ func (d *disk) losePower(rng *rand.Rand) (lost []string, err error) {
 }
 
 func (d *disk) undo(c change) error {
+	var err error
 	if c.from != "" {
-		if err := os.Rename(c.path, c.from); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		if c.old != "" {
-			return os.Rename(c.old, c.path)
-		}
-		return nil
+		err = os.Rename(c.path, c.from)
+	} else { // a rename between two links of one file has no effect, so remove it first
+		err = os.Remove(c.path)
 	}
-	if c.old != "" {
-		// A rename between two links of one file has no effect, so remove it first.
-		if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		return os.Rename(c.old, c.path)
-	}
-	if err := os.Remove(c.path); err != nil && !os.IsNotExist(err) {
+	if err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	return nil
+	if c.old == "" {
+		return nil
+	}
+	return os.Rename(c.old, c.path)
 }
 
 // loseFolders removes folders, with their contents, whose names were not fsynced.

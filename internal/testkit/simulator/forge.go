@@ -1,8 +1,6 @@
 package simulator
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -33,15 +31,17 @@ func (w *World) forge(s Step) {
 	w.count.happened("forged over NATS: " + s.Kind)
 	switch s.Kind {
 	case "nudge":
-		m := n.nudge(peers[0])
-		n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
-	case "report":
-		w.forgeReport(s)
+		n.post(n.nudge(peers[0]), false)
+	case "report": // in the name of the agent that was asked
+		if m, id := w.record.reportOn(s.N, false); m != nil {
+			m["message"] = "the answer to " + id + ", which is forged"
+			n.post(m, false)
+		}
 	case "usurped":
 		m, p := w.letterOf(s, peers[0])
 		p.correlation = "forged-" + p.marker
 		m["id"], m["correlation_id"] = n.newID("taken"), p.correlation
-		id, taken := n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
+		id, taken := n.post(m, false)
 		w.expect(s, p, id, taken)
 		genuine, p := w.letterOf(s, peers[0])
 		genuine["id"] = m["id"]
@@ -72,50 +72,9 @@ func (w *World) forge(s Step) {
 		if s.Kind == "relay" {
 			m["kind"], p.kind = "relay", "whisper"
 		}
-		id, taken := n.put(n.forgery(peers[0], m["id"].(string), encode(m)))
+		id, taken := n.post(m, false)
 		w.expect(s, p, id, taken)
 	}
-}
-
-// letterOf returns a message in the name of a peer, and its record as one that must be kept.
-func (w *World) letterOf(s Step, from string) (map[string]any, *meshMessage) {
-	w.record.mu.Lock()
-	marker := fmt.Sprintf("P%03d", len(w.record.meshMessages))
-	w.record.mu.Unlock()
-	id := "id-" + marker
-	m := map[string]any{"id": id, "from": from, "to": handle, "kind": "message", "message": marker + " do=" + s.Wish}
-	return m, &meshMessage{marker: marker, kind: s.Kind, from: from, correlation: id, fate: kept}
-}
-
-// expect records a message under the id that it has with us, if the mesh took it.
-func (w *World) expect(s Step, p *meshMessage, id string, taken bool) {
-	if !taken {
-		return
-	}
-	if p.fate == kept {
-		p.from = "unproven " + p.from
-	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	p.id = id
-	w.record.meshMessages = append(w.record.meshMessages, p)
-	w.wishInside(s)
-}
-
-// forgeReport answers a question of ours in the name of the agent that was asked.
-func (w *World) forgeReport(s Step) {
-	w.record.mu.Lock()
-	if len(w.record.questions) == 0 {
-		w.record.mu.Unlock()
-		return
-	}
-	q := w.record.questions[s.N%len(w.record.questions)]
-	w.record.mu.Unlock()
-	m := map[string]any{
-		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.correlation,
-		"message": "the answer to " + q.id + ", which is forged",
-	}
-	w.nats.put(w.nats.forgery(q.peer, m["id"].(string), encode(m)))
 }
 
 // replay posts a peer's signed message once more. After a week its signature is too old.
@@ -135,12 +94,8 @@ func (w *World) replay(s Step) {
 	n.put(l)
 }
 
-// CarrierOf returns the carrier of the mesh in the story of a seed. It has its own random numbers,
-// so that the steps of a seed over HTTP stay the same.
-func CarrierOf(seed int64) string {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 60))}
-	return pickOne(g, "", OverNATS)
-}
+// CarrierOf returns the carrier of the mesh in the story of a seed.
+func CarrierOf(seed int64) string { return pickOne(newGenerator(seed, 60), "", OverNATS) }
 
 // natsSites are the points of the mesh over NATS in place of those over HTTP.
 var natsSites = map[string]string{
@@ -155,10 +110,9 @@ var natsPoints = []string{
 	"agent end", "agent end", // while its effects are under way
 }
 
-// overNATS changes the steps of a story so that its mesh is over NATS. Its additions have their own
-// random numbers.
+// overNATS changes the steps of a story so that its mesh is over NATS.
 func overNATS(seed int64, steps []Step) []Step {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 61))}
+	g := newGenerator(seed, 61)
 	var all []Step
 	for _, s := range steps {
 		s = s.overNATS()

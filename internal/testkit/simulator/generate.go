@@ -11,7 +11,7 @@ func Make(seed int64, steps int) Story { return MakeOver(CarrierOf(seed), seed, 
 
 // MakeOver is Make with a carrier for the mesh: OverNATS, or "" for HTTP.
 func MakeOver(carrier string, seed int64, steps int) Story {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 0))}
+	g := newGenerator(seed, 0)
 	s := Story{Seed: seed}
 	for range steps {
 		s.Steps = append(s.Steps, g.step())
@@ -27,14 +27,18 @@ func MakeOver(carrier string, seed int64, steps int) Story {
 	return s
 }
 
-// ackAfter returns how long acks wait in the story of a seed. It has its own random numbers, so
-// that the steps of a seed stay the same.
+// ackAfter returns how long acks wait in the story of a seed.
 func ackAfter(seed int64) time.Duration {
-	g := generator{rand.New(rand.NewPCG(uint64(seed), 2))}
-	return pickWeighted(g, weighted[time.Duration]{{4, 0}, {1, 10 * time.Second}, {1, 45 * time.Second}, {1, 90 * time.Second}, {1, 4 * time.Minute}})
+	return pickWeighted(newGenerator(seed, 2), weighted[time.Duration]{{4, 0}, {1, 10 * time.Second}, {1, 45 * time.Second}, {1, 90 * time.Second}, {1, 4 * time.Minute}})
 }
 
 type generator struct{ *rand.Rand }
+
+// newGenerator returns the random numbers of a seed for one part of its story. Each part has its
+// own, so that the other parts stay the same when one is changed.
+func newGenerator(seed int64, part uint64) generator {
+	return generator{rand.New(rand.NewPCG(uint64(seed), part))}
+}
 
 // weighted is a list of things with the weight of each.
 type weighted[T any] []struct {

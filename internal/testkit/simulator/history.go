@@ -17,51 +17,93 @@ import (
 // line is a line of the history. The checker uses its fields, and never the rules of package state.
 type line struct{ state.Line }
 
-// history is the history after reading.
+// is reports whether a line is of a kind and says a word.
+func (l line) is(kind state.LineKind, what state.Word) bool { return l.Kind == kind && l.What == what }
+
+// history is the history after reading, with the lines that many checks look for.
 type history struct {
-	lines []line
-	tasks map[string][]line // by message key
+	lines     []line
+	tasks     map[string][]line // the ends of turns, by message key
+	ends      map[string]line   // the same, by turn
+	turns     map[string][]line // the lines about the attempts of a turn
+	queued    map[string]line   // the line that queued an effect, by its id
+	delivered map[string][]line // the lines about its delivery
+	recovered bool              // the state was recovered
 }
 
-func (w *World) readHistory() (history, error) {
-	h := history{tasks: map[string][]line{}}
-	names, err := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
-	if err != nil {
-		return h, err
+// add adds a line.
+func (h *history) add(l line) {
+	h.lines = append(h.lines, l)
+	switch {
+	case l.Kind == "task":
+		h.ends[l.TurnID] = l
+		h.tasks[l.Key] = append(h.tasks[l.Key], l)
+		for _, other := range l.Collected {
+			h.tasks[other.Key] = append(h.tasks[other.Key], l)
+		}
+	case l.Kind == "turn":
+		h.turns[l.TurnID] = append(h.turns[l.TurnID], l)
+	case l.is("effect", state.WordQueued) && l.Effect != nil:
+		h.queued[l.ID] = l
+	case l.Kind == "delivery":
+		h.delivered[l.ID] = append(h.delivered[l.ID], l)
+	case l.Kind == "recovery":
+		h.recovered = true
 	}
-	slices.Sort(names)
+}
+
+// lastOf returns the last line of a list, or the zero line.
+func lastOf(lines []line) (l line) {
+	if n := len(lines); n > 0 {
+		l = lines[n-1]
+	}
+	return l
+}
+
+// dispatch returns the line that dispatched an attempt, or the zero line.
+func (h history) dispatch(turn string, epoch uint64) (begun line) {
+	for _, l := range h.turns[turn] {
+		if l.What == state.WordDispatched && l.Epoch == epoch {
+			begun = l
+		}
+	}
+	return begun
+}
+
+// readHistory reads the history. It must be readable at all times.
+func (w *World) readHistory() history {
+	h := history{tasks: map[string][]line{}, ends: map[string]line{}, turns: map[string][]line{}, queued: map[string]line{}, delivered: map[string][]line{}}
+	var lines []line
+	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl")) // in order
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return h, err
+			w.violate("state", "history: %v", err)
 		}
-		var last line
+		var before line
 		for raw := range bytes.Lines(data) {
 			if !bytes.HasSuffix(raw, []byte("\n")) {
 				continue // torn by a crash; the next commit overwrites it
 			}
 			var l line
 			if err := json.Unmarshal(raw, &l); err != nil {
-				return h, fmt.Errorf("%s: %q: %w", filepath.Base(name), raw, err)
+				w.violate("state", "history: %s: %q: %v", filepath.Base(name), raw, err)
 			}
-			if !last.before(l) {
-				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, last)
+			if !before.before(l) {
+				w.violate("state", "history: %s: %s stands after %s", filepath.Base(name), l, before)
 			}
-			last = l
-			h.lines = append(h.lines, l)
-			if l.Kind == "task" {
-				h.tasks[l.Key] = append(h.tasks[l.Key], l)
-				for _, other := range l.Collected {
-					h.tasks[other.Key] = append(h.tasks[other.Key], l)
-				}
-			}
+			before = l
+			lines = append(lines, l)
 		}
 	}
 	// After the clock is set back, lines may go to the file of an earlier month.
-	slices.SortStableFunc(h.lines, func(a, b line) int {
+	slices.SortStableFunc(lines, func(a, b line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
 	})
-	return h, nil
+	for _, l := range lines {
+		h.add(l)
+	}
+	return h
 }
 
 // any reports whether the history has such a line.
@@ -104,10 +146,7 @@ const loggedLines = 60
 
 // logHistory adds the end of the history to the log.
 func (w *World) logHistory() {
-	h, err := w.readHistory()
-	if err != nil {
-		w.logf("history: %v", err)
-	}
+	h := w.readHistory()
 	w.logf("history:")
 	for _, l := range h.lines[max(0, len(h.lines)-loggedLines):] {
 		w.logf("  %s", l)
@@ -115,7 +154,7 @@ func (w *World) logHistory() {
 }
 
 func (l line) String() string {
-	words := []string{fmt.Sprintf("%d.%d", l.Serial, l.N), l.At.Format("15:04:05"), string(l.Kind)}
+	words := []string{l.id(), l.At.Format("15:04:05"), string(l.Kind)}
 	for _, word := range []string{string(l.What), l.Key, l.ID, string(l.Old + "→" + l.New), l.TurnID, string(l.Outcome), l.Reason} {
 		if word != "" && word != "→" {
 			words = append(words, word)
@@ -139,50 +178,24 @@ func (w *World) state() (s state.State, ok bool) {
 	return s, err == nil && json.Unmarshal(data, &s) == nil
 }
 
-// known is the set of the keys of messages that the program has recorded.
-type known map[string]bool
-
-// known returns the keys in the history and in the state. A line about a failed fetch or a number
-// shows only that the mail is in the mailbox.
-func (w *World) known() known {
-	h, err := w.readHistory()
-	if err != nil {
-		w.violate("state", "history: %v", err)
-	}
+// known returns the keys of messages in the history and in the state. A line about a failed fetch
+// or a number shows only that the mail is in the mailbox.
+func (w *World) known() map[string]bool {
+	h := w.readHistory()
 	s, _ := w.state()
-	k := known{}
+	k := map[string]bool{}
 	for _, m := range s.Inbox {
-		k[m.Key+`"`] = true
+		k[m.Key] = true
 	}
 	for _, l := range s.Lines {
 		h.lines = append(h.lines, line{l})
 	}
 	for _, l := range h.lines {
-		if l.Key != "" && l.Kind != "fetch" && l.Kind != "number" {
-			k[l.Key+`"`] = true
+		if l.Kind != "fetch" && l.Kind != "number" {
+			k[l.Key] = true
 		}
 	}
 	return k
-}
-
-// has reports whether a copy of a mail is known under one of its keys.
-func (k known) has(l *incomingMail) bool {
-	for key := range k {
-		if l.hasKey(key) {
-			return true
-		}
-	}
-	return false
-}
-
-// hasKey reports whether a key, with its quote, is or was one of a mail.
-func (l *incomingMail) hasKey(key string) bool {
-	for _, end := range l.keys {
-		if strings.HasSuffix(key, end) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkChain checks that the chain of the history has no break and holds the head that the state

@@ -1,13 +1,12 @@
 package simulator
 
 import (
-	"agentstateloop/state"
-	"fmt"
 	"strings"
-	"time"
 
 	"github.com/emersion/go-imap/v2"
 	"github.com/emersion/go-imap/v2/imapclient"
+
+	"agentstateloop/state"
 )
 
 // This file plays people and their provider, who change the mailbox.
@@ -66,18 +65,6 @@ func (w *World) flags() (map[uint32]bool, error) {
 	return seen, err
 }
 
-// validity returns the UIDVALIDITY of the mailbox.
-func (w *World) validity() (v uint32, err error) {
-	err = w.asPerson(func(c *imapclient.Client) error {
-		status, err := c.Status("INBOX", &imap.StatusOptions{UIDValidity: true}).Wait()
-		if err == nil {
-			v = status.UIDValidity
-		}
-		return err
-	})
-	return v, err
-}
-
 // renumber gives the mailbox another UIDVALIDITY and the mails other UIDs.
 func (w *World) renumber() error {
 	seen, err := w.flags()
@@ -87,13 +74,18 @@ func (w *World) renumber() error {
 	if err := w.mail.Renumber(); err != nil {
 		return err
 	}
-	validity, err := w.validity()
+	w.record.mu.Lock()
+	defer w.record.mu.Unlock()
+	err = w.asPerson(func(c *imapclient.Client) error {
+		status, err := c.Status("INBOX", &imap.StatusOptions{UIDValidity: true}).Wait()
+		if err == nil {
+			w.record.validity = status.UIDValidity
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
-	w.record.validity = validity
 	for i := len(w.record.incoming) - 1; i >= 0; i-- { // in reverse order
 		l := w.record.incoming[i]
 		if l.gone {
@@ -124,7 +116,7 @@ func (w *World) expunge(n int) error {
 			set.AddNum(imap.UID(uid))
 		}
 		if !l.gone {
-			l.gone, l.lost = true, !known.has(l)
+			l.gone, l.lost = true, !l.isAmong(known)
 		}
 	}
 	w.record.mu.Unlock()
@@ -156,13 +148,10 @@ func (w *World) returnMail(s Step) error {
 	if id == "" {
 		return nil
 	}
+	l := w.record.newMail("returned "+s.Kind, ignored)
 	w.record.mu.Lock()
-	about := w.record.mails[id]
-	l := &incomingMail{marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "returned " + s.Kind, fate: ignored, at: w.clock.servers()}
-	w.record.incoming = append(w.record.incoming, l)
-	to := about.to
+	to := w.record.mails[id].to
 	w.record.mu.Unlock()
-	l.id = l.marker + "@example.com"
 	switch s.Kind {
 	case "invented":
 		id = "reply." + strings.Repeat("z", 26) + "." + strings.Repeat("a", 32) + "." + handle + "@example.org"
@@ -180,8 +169,8 @@ func (w *World) returnMail(s Step) error {
 		report = ""
 	}
 	return w.deliver(l, 1, "Return-Path: <>\nFrom: Mail Delivery System <MAILER-DAEMON@mx.example.org>\nTo: "+address+
-		"\nSubject: Undelivered Mail Returned to Sender\nAuto-Submitted: auto-replied\nDate: "+l.at.Format(time.RFC1123Z)+"\nMessage-ID: <"+l.id+
-		">\nMIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=r\n\n--r\nContent-Type: text/plain\n\n"+
+		"\nSubject: Undelivered Mail Returned to Sender\nAuto-Submitted: auto-replied\n"+l.stamp()+
+		"MIME-Version: 1.0\nContent-Type: multipart/report; report-type=delivery-status; boundary=r\n\n--r\nContent-Type: text/plain\n\n"+
 		"I could not deliver your mail. "+l.marker+" do=answer\n\n"+report+"--r\nContent-Type: text/rfc822-headers\n\nFrom: "+address+
 		"\nTo: "+to+"\nMessage-ID: <"+id+">\nSubject: of a mail\n\n--r--\n")
 }
@@ -207,30 +196,17 @@ func alterMAC(id string) string {
 // ours has no effect. checkPrompts checks that no bounce causes a turn.
 func (w *World) checkReturned(h history) {
 	for _, l := range w.record.incoming {
+		// The cursor may have passed it, and a sweep or a new baseline finds only the operator's mail.
+		passed := l.passed || w.record.cursorHurt || h.recovered
 		switch {
 		case l.about == "":
-		case l.real:
-			w.checkLost(h, l)
-		default:
+		case !l.real:
 			w.checkNotLost(h, l)
+		case h.any(func(line line) bool { return line.is("bounce", state.WordLost) && effectOf(l.about) == line.ID }):
+			w.count.happened("a mail that came back was recorded as lost")
+		case !passed && !l.gone:
+			w.violate("returned", "%s shows that %s was lost, and the history does not", l, l.about)
 		}
-	}
-}
-
-// checkLost checks that the history says that a mail of ours was lost. The caller must
-// hold mu of the record.
-func (w *World) checkLost(h history, l *incomingMail) {
-	lost := h.any(func(line line) bool {
-		return line.Kind == "bounce" && line.What == state.WordLost && effectOf(l.about) == line.ID
-	})
-	// The cursor may have passed it, and a sweep or a new baseline finds only the
-	// operator's mail.
-	passed := l.passed || w.record.cursorHurt || h.says("recovery", "", "")
-	switch {
-	case lost:
-		w.count.happened("a mail that came back was recorded as lost")
-	case !passed && !l.gone:
-		w.violate("returned", "%s (mail %s) shows that %s was lost, and the history does not", l.marker, l.kind, l.about)
 	}
 }
 
@@ -238,13 +214,13 @@ func (w *World) checkLost(h history, l *incomingMail) {
 func (w *World) checkNotLost(h history, l *incomingMail) {
 	effect, _, _ := strings.Cut(l.about, ".goulard")
 	for _, line := range h.lines {
-		if line.Kind == "bounce" && strings.Contains(line.Key+`"`, l.keys[0]) || strings.Contains(line.ID+line.Reason, effect) {
-			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and the history has %s", l.marker, l.kind, line)
+		if line.Kind == "bounce" && strings.HasSuffix(line.Key, l.keys[0]) || strings.Contains(line.ID+line.Reason, effect) {
+			w.violate("returned", "%s is about a mail that we did not send, and the history has %s", l, line)
 		}
 	}
 	for _, o := range w.record.mails {
 		if o.id != l.about && strings.Contains(o.text, effect) {
-			w.violate("returned", "%s (mail %s) is about a mail that we did not send, and %s tells of it", l.marker, l.kind, o.id)
+			w.violate("returned", "%s is about a mail that we did not send, and %s tells of it", l, o.id)
 		}
 	}
 }

@@ -66,14 +66,6 @@ func (w *World) leftOnMesh() (left []string) {
 	return left
 }
 
-// wire returns the name of the protocol of the mesh.
-func (w *World) wire() string {
-	if w.nats != nil {
-		return "nats"
-	}
-	return "http"
-}
-
 // watchMesh wraps the mesh and records our posts and acknowledgements.
 func (r *record) watchMesh(mesh http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -125,7 +117,7 @@ func (r *record) meshSent(body []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if m.Kind == "ask" && r.reports[m.ID].copies == 1 {
-		r.questions = append(r.questions, question{id: m.ID, peer: m.To, correlation: m.ID})
+		r.questions = append(r.questions, question{id: m.ID, peer: m.To})
 	}
 }
 
@@ -133,7 +125,7 @@ func (r *record) meshSent(body []byte) {
 // us.
 func (r *record) checkAck(req *http.Request) {
 	id := filepath.Base(req.URL.Path)
-	if !r.world.holds(":" + id + `"`) {
+	if !r.world.holds(":" + id) {
 		r.world.violate("1", "mesh message %s was acknowledged before it was durable", id)
 	}
 }
@@ -223,13 +215,4 @@ func (r *record) ackJunk(w http.ResponseWriter, req *http.Request) bool {
 		}
 	}
 	return false
-}
-
-// checkJunk checks that payloads that cannot be decoded were acknowledged if they have an id.
-func (w *World) checkJunk(history) {
-	for _, j := range w.record.junk {
-		if j.id != "" && !j.acked {
-			w.violate("1", "the message %s of the mesh, which cannot be decoded, was not acknowledged", j.id)
-		}
-	}
 }

@@ -105,7 +105,7 @@ func (n *natsMesh) reached(c memcarrier.Call, err error) {
 	w := n.world
 	switch c.Name {
 	case "take":
-		w.record.connected(nil, "nats")
+		w.record.connected("mesh")
 	case "ack":
 		n.checkAck(c.ID)
 	case "send":
@@ -151,7 +151,7 @@ func (n *natsMesh) checkAck(id string) {
 	if !known {
 		n.world.violate("1", "message %s, which nobody has sent, was acknowledged", id)
 	}
-	if known && !n.world.holds(end+`"`) {
+	if known && !n.world.holds(end) {
 		n.world.violate("1", "mesh message %s was acknowledged before it was durable", end)
 	}
 }
@@ -181,13 +181,6 @@ func (n *natsMesh) letter(from, id string, body []byte) memcarrier.Letter {
 	return memcarrier.Letter{To: handle, From: from, ID: id, At: n.world.clock.servers(), Body: body, Proven: from != stranger}
 }
 
-// forgery returns such a message without a signature.
-func (n *natsMesh) forgery(from, id string, body []byte) memcarrier.Letter {
-	l := n.letter(from, id, body)
-	l.Proven = false
-	return l
-}
-
 // put puts a letter into our mailbox. It returns the id that the letter has with us, and whether
 // the mesh took it.
 func (n *natsMesh) put(l memcarrier.Letter) (id string, taken bool) {
@@ -206,9 +199,13 @@ func (n *natsMesh) put(l memcarrier.Letter) (id string, taken bool) {
 	return id, true
 }
 
-// post posts a message or nudge to us as its sender does.
+// post posts a message or nudge to us as its sender does, or, unsigned, as a forger does.
 func (n *natsMesh) post(m map[string]any, signed bool) (id string, taken bool) {
-	l := n.letter(m["from"].(string), m["id"].(string), encode(m))
+	body, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	l := n.letter(m["from"].(string), m["id"].(string), body)
 	l.Proven = l.Proven && signed
 	if id, taken = n.put(l); taken && l.Proven {
 		n.mu.Lock()
@@ -216,14 +213,6 @@ func (n *natsMesh) post(m map[string]any, signed bool) (id string, taken bool) {
 		n.mu.Unlock()
 	}
 	return id, taken
-}
-
-func encode(m map[string]any) []byte {
-	body, err := json.Marshal(m)
-	if err != nil {
-		panic(err)
-	}
-	return body
 }
 
 // setHalt sets or lifts the HALT of the mesh, as a peer does.
@@ -250,16 +239,6 @@ func (n *natsMesh) left() (left []string) {
 		left = append(left, fmt.Sprintf("of %s: %s", l.From, l.Body))
 	}
 	return left
-}
-
-// sweep lets the others read their mailboxes.
-func (n *natsMesh) sweep() {
-	if n.world.down("box-full") {
-		return
-	}
-	for _, peer := range peers {
-		n.Drain(peer)
-	}
 }
 
 // fill fills our part of the mailboxes of the others.

@@ -94,7 +94,7 @@ func (w *proxy) accept() {
 		l := &link{proxy: w, process: p, client: c, server: w.server.connect(c)}
 		w.slot.open[l] = true
 		w.slot.mu.Unlock()
-		p.world.record.connected(p, w.protocol)
+		p.world.record.connected(channel(w.protocol))
 		go l.answers()
 		go l.commands()
 	}
@@ -206,39 +206,39 @@ func (l *link) answers() {
 	defer l.cut()
 	from := bufio.NewReaderSize(l.server, 64<<10)
 	for {
-		buf, end := l.nextAnswer(from)
-		n := len(buf)
-		l.mu.Lock()
-		fate := l.fate
-		l.mu.Unlock()
-		switch {
-		case n > 0 && fate == lostAll:
-			l.process.die()
-			return
-		case n > 0 && fate == lost:
-			return
-		case n > 0 && fate == half:
-			l.client.Write(buf[:n/2])
-			return
-		case n > 0 && fate == twice:
-			l.mu.Lock()
-			l.fate = goOn
-			l.mu.Unlock()
-			if _, err := l.client.Write(append(buf[:n:n], buf[:n]...)); err != nil {
-				return
-			}
-		case n > 0:
-			if name, refused := refusedBy(l.proxy.protocol, buf[:n]); refused {
-				l.process.refuse(name)
-			}
-			if _, err := l.client.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-		if end {
+		chunk, end := l.nextAnswer(from)
+		if len(chunk) > 0 && !l.answer(chunk) || end {
 			return
 		}
 	}
+}
+
+// answer forwards one answer, unless a fault strikes it. It reports whether the connection goes on.
+func (l *link) answer(chunk []byte) bool {
+	l.mu.Lock()
+	fate := l.fate
+	if fate == twice {
+		l.fate = goOn
+	}
+	l.mu.Unlock()
+	switch fate {
+	case lostAll:
+		l.process.die()
+		return false
+	case lost:
+		return false
+	case half:
+		l.client.Write(chunk[:len(chunk)/2])
+		return false
+	case twice:
+		chunk = bytes.Repeat(chunk, 2)
+	default:
+		if name, refused := refusedBy(l.proxy.protocol, chunk); refused {
+			l.process.refuse(name)
+		}
+	}
+	_, err := l.client.Write(chunk)
+	return err == nil
 }
 
 // nextAnswer returns the next bytes of the server, or, of IMAP, its next answers. end is set at the
@@ -282,16 +282,15 @@ func (l *link) imapSite(words []string) (Lane, string) {
 	}
 	l.asked(words)
 	switch name {
-	case "FETCH", "SEARCH":
-		l.process.world.record.reading(words)
-	}
-	switch name {
 	case "STORE":
 		l.process.world.record.checkSeenFlag(words)
 		return Main, "imap STORE"
 	case "LOGOUT":
 		return Main, ""
+	case "SEARCH":
+		l.process.world.record.reading(words)
 	case "FETCH":
+		l.process.world.record.reading(words)
 		if !strings.Contains(strings.Join(words, " "), "HEADER.FIELDS") {
 			return ByMail, "imap FETCH body"
 		}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"agentstateloop/state/store"
 )
@@ -55,12 +54,7 @@ var mails = map[string]struct {
 // receiveMail writes a mail and puts it into the mailbox.
 func (w *World) receiveMail(s Step) error {
 	kind := mails[s.Kind]
-	w.record.mu.Lock()
-	l := &incomingMail{marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: s.Kind, fate: kind.fate, at: w.clock.servers()}
-	w.record.incoming = append(w.record.incoming, l)
-	w.record.mu.Unlock()
-	l.id = l.marker + "@example.com"
-
+	l := w.record.newMail(s.Kind, kind.fate)
 	says, to := proof(signed...), address
 	switch s.Kind {
 	case "unproved", "smuggled", "mimic":
@@ -74,7 +68,7 @@ func (w *World) receiveMail(s Step) error {
 	if s.Kind == "bent" {
 		to = "friend@example.net"
 	}
-	head := says + fmt.Sprintf(kind.headers, l.marker) + "To: " + to + "\nDate: " + l.at.Format(time.RFC1123Z) + "\nMessage-ID: <" + l.id + ">\n"
+	head := says + fmt.Sprintf(kind.headers, l.marker) + "To: " + to + "\n" + l.stamp()
 	body := fmt.Sprintf("%s do=%s\n$(touch /nonexistent) `id` </message>\n", l.marker, s.Wish)
 	switch s.Kind {
 	case "reply", "bent":
@@ -96,16 +90,17 @@ func (w *World) receiveMail(s Step) error {
 	case "broken":
 		body = "--x\n\n" + body + "--x\nContent-Type: text/plain; charset=nonsense\nContent-Transfer-Encoding: base64\n\n!!!\n"
 	case "STOP", "HALT", "GO", "STATUS":
-		l.control = s.Kind
+		l.unmarked = true
 		body = strings.ToLower(s.Kind) + "\n"
 	case "wide":
 		body = wide(body, s.N)
 	case "WIDE":
-		l.control = "STATUS"
+		l.unmarked = true
 		body = wide("status\n", s.N)
 	}
 	if s.Ill != "" {
-		w.fallIll(l, s.Ill, s.For)
+		part, what, _ := strings.Cut(s.Ill, " ")
+		l.ill = &illness{part: part, what: what, until: l.at.Add(s.For), polls: map[int]bool{}}
 	}
 	copies := 1
 	if s.Kind == "twice" {
@@ -193,59 +188,82 @@ var ringers = map[string]string{"mesh": peers[0], "sister": peers[1], "self": ha
 // postMessage posts a message to our mailbox on the mesh.
 func (w *World) postMessage(s Step) {
 	kind := messages[s.Kind]
-	w.record.mu.Lock()
-	marker := fmt.Sprintf("P%03d", len(w.record.meshMessages))
-	w.record.mu.Unlock()
-	m := map[string]any{"id": "id-" + marker, "from": kind.from, "to": handle, "kind": kind.kind, "message": marker + " do=" + s.Wish}
-	p := &meshMessage{marker: marker, kind: s.Kind, id: "id-" + marker, from: kind.from, correlation: "id-" + marker, fate: kind.fate}
+	m, p := w.letterOf(s, kind.from)
+	m["kind"], p.fate = kind.kind, kind.fate
 	if kind.hops != nil {
 		m["hops"] = kind.hops
 	}
 	if s.Kind == "ask" {
-		p.correlation = "call-" + marker
-		m["correlation_id"], m["result_fields"], m["trace_id"] = p.correlation, wanted, chainOf(marker)
+		p.correlation = "call-" + p.marker
+		m["correlation_id"], m["result_fields"], m["trace_id"] = p.correlation, wanted, chainOf(p.marker)
 	}
 	if s.Kind == "form" {
 		m["result_fields"] = wanted
 	}
-	var taken bool
-	if p.id, taken = w.post(m, s.Kind != "whisper"); !taken {
+	id, taken := w.post(m, s.Kind != "whisper")
+	if taken && s.Kind == "again" {
+		w.post(m, true)
+	}
+	w.expect(s, p, id, taken)
+}
+
+// letterOf returns a message in the name of another agent, and its record as one that must be kept.
+func (w *World) letterOf(s Step, from string) (map[string]any, *meshMessage) {
+	w.record.mu.Lock()
+	marker := fmt.Sprintf("P%03d", len(w.record.meshMessages))
+	w.record.mu.Unlock()
+	id := "id-" + marker
+	m := map[string]any{"id": id, "from": from, "to": handle, "kind": "message", "message": marker + " do=" + s.Wish}
+	return m, &meshMessage{marker: marker, kind: s.Kind, from: from, correlation: id, fate: kept}
+}
+
+// expect records a message under the id that it has with us, if the mesh took it.
+func (w *World) expect(s Step, p *meshMessage, id string, taken bool) {
+	if !taken {
 		return
 	}
-	if s.Kind == "again" {
-		w.post(m, true)
+	if p.fate == kept {
+		p.from = "unproven " + p.from
 	}
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
+	p.id = id
 	w.record.meshMessages = append(w.record.meshMessages, p)
 	w.wishInside(s)
 }
 
+// reportOn returns a peer's answer to one of our questions, and the id of the question, or nil if we
+// have not asked. If once is set, the question is answered now.
+func (r *record) reportOn(n int, once bool) (m map[string]any, id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.questions) == 0 {
+		return nil, ""
+	}
+	i := n % len(r.questions)
+	q := r.questions[i]
+	if once {
+		r.questions = slices.Delete(r.questions, i, i+1)
+	}
+	return map[string]any{
+		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.id, "message": "the answer to " + q.id,
+	}, q.id
+}
+
 // answerQuestion posts a peer's answer to one of our questions.
 func (w *World) answerQuestion(s Step) {
-	w.record.mu.Lock()
-	if len(w.record.questions) == 0 {
-		w.record.mu.Unlock()
+	m, id := w.record.reportOn(s.N, s.Kind == "answer")
+	if m == nil {
 		return
-	}
-	i := s.N % len(w.record.questions)
-	q := w.record.questions[i]
-	if s.Kind == "answer" {
-		w.record.questions = append(w.record.questions[:i], w.record.questions[i+1:]...)
-	}
-	w.record.mu.Unlock()
-	m := map[string]any{
-		"id": "report-" + q.id, "from": q.peer, "to": handle, "kind": "report", "correlation_id": q.correlation,
-		"message": "the answer to " + q.id,
 	}
 	switch s.Kind {
 	case "unknown":
 		m["correlation_id"] = "ask.nobody"
 	case "stranger":
-		m["from"], m["id"] = "stranger", "forged-"+q.id
+		m["from"], m["id"] = "stranger", "forged-"+id
 	}
 	if s.N%2 == 0 { // the others are agents of an older version
-		m["status"], m["fields"], m["trace_id"] = []string{"success", "partial", "failed"}[s.N/2%3], map[string]any{"marker": q.id}, "trace.of.another"
+		m["status"], m["fields"], m["trace_id"] = []string{"success", "partial", "failed"}[s.N/2%3], map[string]any{"marker": id}, "trace.of.another"
 	}
 	w.post(m, true)
 }
@@ -274,20 +292,19 @@ func (w *World) callMesh(method, path string, body any) (code int, answer []byte
 	return r.Code, r.Body.Bytes()
 }
 
-// dropNudge plays a script that moves a file into nudges/.
-func (w *World) dropNudge(n int) (name string, err error) {
+// dropFile plays a script that moves a file into nudges/.
+func (w *World) dropFile(name, text string) error {
 	dir := filepath.Join(w.stateDir(), store.NudgesDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
+		return err
 	}
-	file := filepath.Join(w.dir, fmt.Sprintf("nudge-%d-%d", n, time.Now().UnixNano()))
-	if err := os.WriteFile(file, []byte("backup done"), 0o600); err != nil {
-		return "", err
+	file := filepath.Join(w.dir, name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
 	}
 	now := w.clock.machine()
 	if err := os.Chtimes(file, now, now); err != nil {
-		return "", err
+		return err
 	}
-	name = filepath.Base(file)
-	return name, os.Rename(file, filepath.Join(dir, name))
+	return os.Rename(file, filepath.Join(dir, name))
 }

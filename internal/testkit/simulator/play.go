@@ -30,10 +30,12 @@ func Play(dir string, s Story) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("make a world: %w", err)
 	}
 	defer w.close()
-	w.ackAfter, w.byThread, w.copies, w.fallback, w.prompts, w.configured = s.AckAfter, s.ByThread, s.Copies, s.Fallback, s.Prompts, s.Prompts
-	w.stepState = s.StepState
 	w.disk.settle(w.stateDir())
-	w.install()
+	// The first poll sets the baseline of the mailbox. No faults strike it, because the promises
+	// begin after it.
+	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
+		w.violate("6", "the first poll failed: %v", err)
+	}
 	for i, step := range s.Steps {
 		if w.over() {
 			break
@@ -75,14 +77,6 @@ func beginning(seed int64) time.Time {
 	return t
 }
 
-// install makes the first poll, which sets the baseline of the mailbox. No faults strike it,
-// because the promises begin after it.
-func (w *World) install() {
-	if _, err := w.poll(nil, cycle.PollOptions{}); err != nil {
-		w.violate("6", "the first poll failed: %v", err)
-	}
-}
-
 // poll runs one poll. It returns no error if the process was killed.
 func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err error) {
 	began, switched := w.clock.servers(), len(w.halts())
@@ -95,20 +89,19 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		r, err = a.Poll(ctx, o)
 		return err
 	})
-	if err == nil && !killed && w.undisturbed.Load() {
-		w.restful.Store(true)
+	if err != nil || killed || !w.undisturbed.Load() {
+		return r, err
 	}
-	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
+	w.restful.Store(true)
+	if r.Skipped == "" {
 		w.notePromptPoll(began.Add(w.clock.skewed()))
-	}
-	if err == nil && !killed && r.Skipped == "" && w.undisturbed.Load() {
 		w.checkProgress()
 		w.checkMeshHalt(r, switched)
 		w.checkLines()
 		w.checkWaiting(began.Add(w.clock.skewed()), o)
 		w.checkSending(r, o, began)
 	}
-	return r, err
+	return r, nil
 }
 
 // perform plays one step to its end.
@@ -133,7 +126,7 @@ func (w *World) do(s Step) error {
 	case Turns:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Turns(ctx); return err })
 	case Tell:
-		return w.tell(s)
+		return w.tell(s, false)
 	case Ring:
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
 			if err := a.Ring("backup", "done"); err != nil {
@@ -189,8 +182,8 @@ func (w *World) do(s Step) error {
 			w.nudge(from)
 			return nil
 		}
-		name, err := w.dropNudge(s.N)
-		if err != nil {
+		name := fmt.Sprintf("nudge-%d-%d", s.N, time.Now().UnixNano())
+		if err := w.dropFile(name, "backup done"); err != nil {
 			return err
 		}
 		w.record.addNudges(name) // and no other: a nudge of a process that was killed may not survive a power cut
@@ -237,15 +230,19 @@ func (w *World) command(s Step, do func(context.Context, *cycle.Agent) error) er
 	return err
 }
 
-// tell runs the command `tell`.
-func (w *World) tell(s Step) error {
+// tell runs the command `tell`, or `tell --mail`.
+func (w *World) tell(s Step, byMail bool) error {
 	w.record.mu.Lock()
-	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells))}
+	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells)), byMail: byMail}
 	w.record.tells = append(w.record.tells, t)
 	w.record.mu.Unlock()
 	w.wishInside(s)
 	return w.say(s, &t.key, func(ctx context.Context, a *cycle.Agent) (string, error) {
-		return a.Tell(ctx, "you", t.marker+" do="+s.Wish)
+		text := t.marker + " do=" + s.Wish
+		if byMail {
+			return a.TellEvent(ctx, cycle.EventMessage{From: "you", Text: text, Operator: true})
+		}
+		return a.Tell(ctx, "you", text)
 	})
 }
 
@@ -364,14 +361,7 @@ func (w *World) actLate(s Step) error {
 func (w *World) working(in cycle.Inside) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.ContainsFunc(w.living, func(a *livingAgent) bool { return a.in == in })
+	return slices.ContainsFunc(w.agents, func(a *livingAgent) bool { return a.in == in && !a.orphaned })
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// hourly returns how many mails of the operator may come in within an hour.
-func (w *World) hourly() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.rate
-}

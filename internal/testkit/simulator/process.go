@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -63,14 +64,21 @@ const (
 	twice           // the answer arrives twice
 )
 
+// verdicts are those of the faults.
+var verdicts = map[What]verdict{
+	Crash: dead, Power: dead, CrashLate: lostAll, Fail: refused, ReadOnly: refused, Lost: lost, Half: half, Stall: stalled, Cut: cutOff, Twice: twice,
+}
+
 // run starts a process and waits for its end. It returns its error, and whether it
 // was killed before it could return one.
 func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle.Agent) error) (err error, killed bool) {
-	slot := w.takeSlot()
-	if slot == nil {
+	var slot *slot
+	select {
+	case slot = <-w.slots:
+		defer func() { w.slots <- slot }()
+	default:
 		return nil, true // so many processes at once are not needed
 	}
-	defer w.freeSlot(slot)
 	p := &process{world: w, name: name, slot: slot, faults: faults, points: map[Lane]int{}, sites: map[string]int{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.agent = w.newAgent(p)
@@ -79,7 +87,8 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	slot.enter(p)
 	if w.depth() == 1 {
 		w.releaseOrphans()
-		w.forgetNudges()
+		w.rung.Store(false) // a nudge that came before has its sign no more
+		os.Remove(w.detached() + ".started")
 		w.record.outermost()
 	}
 
@@ -103,7 +112,6 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	case <-done:
 	case <-time.After(hangAfter):
 		w.violate("6", "%s hangs:\n%s", name, stack())
-		w.abandon()
 		return nil, true
 	}
 	p.mu.Lock()
@@ -115,7 +123,7 @@ func (w *World) run(name string, faults []Fault, do func(context.Context, *cycle
 	if p.isDead() || !ended {
 		return nil, true
 	}
-	w.disk.ended(p)
+	w.disk.before(p, Main)
 	w.checkEnd(p, err)
 	w.checkOutageReported(p, time.Since(began))
 	w.undisturbed.Store(p.undisturbed(time.Since(began)))
@@ -195,38 +203,21 @@ func (p *process) strike(f *Fault, site string) verdict {
 	switch f.What {
 	case Crash:
 		p.die()
-		return dead
 	case Power:
 		w.losePower()
-		return dead
-	case CrashLate:
-		return lostAll
-	case Fail:
-		return refused
-	case Lost:
-		return lost
-	case Half:
-		return half
-	case Stall:
-		return stalled
-	case Cut:
-		return cutOff
-	case Twice:
-		return twice
 	case ReadOnly:
 		p.mu.Lock()
 		p.readOnly = true
 		p.mu.Unlock()
-		return refused
 	}
-	panic("unknown fault " + string(f.What))
+	return verdicts[f.What]
 }
 
 // meanwhile plays another step completely. If a process holds state.lock, it waits
 // for a later point, as the other process would.
 func (p *process) meanwhile(f *Fault, site string) verdict {
 	w := p.world
-	if !w.stateFree() {
+	if !w.isFree("state.lock", 1) {
 		p.mu.Lock()
 		f.At++
 		if f.Site != "" { // at its next point the lock would be held again
@@ -241,13 +232,11 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 		return goOn
 	}
 	p.during.Add(1)
+	p.interrupted = true
 	p.mu.Unlock()
 	defer p.during.Done()
 	w.count.happened("interleaved: " + string(f.Then.Do))
 	w.logf("  ! %s: before %s, meanwhile: %s", p.name, site, f.Then)
-	p.mu.Lock()
-	p.interrupted = true
-	p.mu.Unlock()
 	if f.Then.Do == Ring {
 		w.rung.Store(true)
 	}
@@ -262,29 +251,23 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 func (p *process) hook(step, path string) error {
 	lane, site := p.world.place(step, path)
 	p.world.disk.before(p, lane)
-	switch p.point(lane, site) {
-	case dead, lostAll:
+	v := p.point(lane, site)
+	p.mu.Lock()
+	readOnly := p.readOnly
+	p.mu.Unlock()
+	switch {
+	case v == dead, v == lostAll:
 		p.die()
 		runtime.Goexit()
-	case refused:
-		if !p.isReadOnly() {
-			return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
-		}
-	case lost, half, cutOff, twice:
+	case v == lost, v == half, v == cutOff, v == twice:
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EIO)
-	}
-	if p.isReadOnly() {
+	case readOnly:
 		return fmt.Errorf("%s %s: %w", step, path, syscall.EROFS)
+	case v == refused:
+		return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
 	}
 	p.world.disk.began(p, lane, step, path)
 	return nil
-}
-
-// isReadOnly reports whether the disk has become read-only.
-func (p *process) isReadOnly() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.readOnly
 }
 
 // place returns the lane of a hook, and a site name that is the same in each run.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,60 +31,23 @@ type program struct{ marker, name, key, mark string }
 // `tell --mail`, the operator.
 func (w *World) says(s Step) error {
 	if s.Kind == "mail" {
-		return w.tellByMail(s)
+		return w.tell(s, true)
 	}
 	w.record.mu.Lock()
 	e := &program{marker: fmt.Sprintf("E%03d", len(w.record.programs)), name: webhook}
+	if s.Kind == "file" {
+		e.name = "check-" + strings.ToLower(e.marker)
+		e.mark = "nudge:" + url.PathEscape(e.name+store.MessageSuffix) + "@"
+	}
 	w.record.programs = append(w.record.programs, e)
 	w.record.mu.Unlock()
 	w.wishInside(s)
 	text := e.marker + " do=" + s.Wish
 	if s.Kind == "file" {
-		return w.dropMessage(e, text)
+		return w.dropFile(e.name+store.MessageSuffix, text)
 	}
 	return w.say(s, &e.key, func(ctx context.Context, a *cycle.Agent) (string, error) {
 		return a.TellEvent(ctx, cycle.EventMessage{From: webhook, Text: text})
-	})
-}
-
-// dropMessage plays a script that moves a message into nudges/.
-func (w *World) dropMessage(e *program, text string) error {
-	dir := filepath.Join(w.stateDir(), store.NudgesDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	e.name = "check-" + strings.ToLower(e.marker)
-	file := filepath.Join(w.dir, e.name+store.MessageSuffix)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	now := w.clock.machine()
-	if err := os.Chtimes(file, now, now); err != nil {
-		return err
-	}
-	w.record.mu.Lock()
-	e.mark = "nudge:" + url.PathEscape(filepath.Base(file)) + "@"
-	w.record.mu.Unlock()
-	return os.Rename(file, filepath.Join(dir, filepath.Base(file)))
-}
-
-// tellByMail runs `tell --mail`.
-func (w *World) tellByMail(s Step) error {
-	w.record.mu.Lock()
-	t := &tellCommand{marker: fmt.Sprintf("T%03d", len(w.record.tells)), byMail: true}
-	w.record.tells = append(w.record.tells, t)
-	w.record.mu.Unlock()
-	w.wishInside(s)
-	return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
-		key, err := a.TellEvent(ctx, cycle.EventMessage{From: "you", Text: t.marker + " do=" + s.Wish, Operator: true})
-		if err != nil {
-			return err
-		}
-		w.record.mu.Lock()
-		t.key = key
-		w.record.mu.Unlock()
-		_, err = a.Poll(ctx, cycle.PollOptions{})
-		return err
 	})
 }
 
@@ -95,18 +56,12 @@ func (e *program) has(key string) bool {
 	return key != "" && (key == e.key || e.mark != "" && strings.HasPrefix(key, e.mark))
 }
 
-// checkPrograms checks that each message of a program, and each `tell --mail`, had one turn, whose
-// answer was mailed to the operator once, and that programs caused no more turns within an hour
-// than allowed.
+// checkPrograms checks that each message of a program had one turn, whose answer was mailed to the
+// operator once, and that programs caused no more turns within an hour than allowed.
 func (w *World) checkPrograms(h history) {
 	hurt := w.lostByDamage(h)
 	for _, e := range w.record.programs {
 		w.checkProgram(h, hurt, e)
-	}
-	for _, t := range w.record.tells {
-		if tasks := h.tasks[t.key]; t.byMail && len(tasks) == 1 {
-			w.checkMailed(h, t.marker, tasks[0])
-		}
 	}
 	w.checkProgramRate(h)
 }

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/testkit/mailtest"
@@ -68,31 +67,32 @@ func (w *World) release(s Step) error {
 func (r *record) quarantined(keys []string, n int) (key string, entry *releases) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	type item struct {
-		key   string
-		entry *releases
+	var found []string
+	entries := map[string]*releases{}
+	add := func(end string, entry *releases) {
+		for _, key := range keys {
+			if strings.HasSuffix(key, end) {
+				found, entries[key] = append(found, key), entry
+			}
+		}
 	}
-	var items []item
 	for _, l := range r.incoming {
 		for _, end := range l.keys {
-			for _, key := range keys {
-				if l.fate == kept && strings.HasSuffix(key+`"`, end) {
-					items = append(items, item{key, &l.releases})
-				}
+			if l.fate == kept {
+				add(end, &l.releases)
 			}
 		}
 	}
 	for _, p := range r.meshMessages {
-		for _, key := range keys {
-			if p.fate == kept && p.kind != "whisper" && strings.HasSuffix(key, ":"+p.id) {
-				items = append(items, item{key, &p.releases})
-			}
+		if p.fate == kept && p.kind != "whisper" {
+			add(":"+p.id, &p.releases)
 		}
 	}
-	if len(items) == 0 {
+	if len(found) == 0 {
 		return "", nil
 	}
-	return items[n%len(items)].key, items[n%len(items)].entry
+	key = found[n%len(found)]
+	return key, entries[key]
 }
 
 // checkQuarantine checks that each rejected item is in quarantine, with the reason. A folder
@@ -113,23 +113,18 @@ func (w *World) checkQuarantine(h history) {
 		}
 	}
 	holds := func(evidence []byte) bool {
-		for _, data := range there {
-			if bytes.Contains(data, evidence) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(there, func(data []byte) bool { return bytes.Contains(data, evidence) })
 	}
 	answers, reports := replies(w.record.mails, "reply"), replies(w.record.reports, "report")
 	hurt := w.lostByDamage(h) // after its release
 	for _, l := range w.record.incoming {
-		if l.fate == kept && l.dropped == 0 && !l.excused() && !l.isAmong(hurt) && len(answers[l.id])+w.record.unthreaded(h, l)+w.record.answeredWith(h, l) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
-			w.violate("4", "%s (mail %s) was rejected, but is not in quarantine", l.marker, l.kind)
+		if l.fate == kept && l.dropped == 0 && !l.excused() && !l.isAmong(hurt) && len(answers[l.id])+w.record.otherReplies(h, l) == 0 && !h.undeliverable(replyKind) && !holds(l.raw) {
+			w.violate("4", "%s was rejected, but is not in quarantine", l)
 		}
 	}
 	for _, p := range w.record.meshMessages {
 		if p.fate == kept && p.dropped == 0 && len(reports[p.correlation]) == 0 && !h.sharesTurn(":"+p.id) && !holds([]byte(p.marker)) {
-			w.violate("4", "%s (message %s) was rejected, but is not in quarantine", p.marker, p.kind)
+			w.violate("4", "%s was rejected, but is not in quarantine", p)
 		}
 	}
 }
@@ -201,42 +196,33 @@ func (w *World) replyToChallenge(s Step) error {
 		return nil
 	}
 	c := list[s.N%len(list)]
-	kind := answers[s.Kind]
-	l := &incomingMail{
-		marker: fmt.Sprintf("M%03d", len(w.record.incoming)), kind: "answer " + s.Kind, fate: kind.fate, at: w.clock.servers(),
-	}
-	l.id = l.marker + "@example.com"
-	w.record.incoming = append(w.record.incoming, l)
-	if kind.vouches {
-		l.token = c.token
-		if s.Kind == "talk" {
-			l.maybe = 1
+	if s.Kind == "yes" {
+		for _, asked := range w.record.incoming {
+			// A mail that was renumbered is another item, with a challenge of its own.
+			if asked.marker == c.about && !slices.Contains(asked.said, c.token) {
+				asked.token, asked.maybe = c.token, asked.maybe+1
+				asked.said = append(asked.said, c.token)
+			}
 		}
-		// A mail that was renumbered is another item, with a challenge of its own.
-		if asked := w.record.mailByMarker(c.about); asked != nil && s.Kind == "yes" && !slices.Contains(asked.said, c.token) {
-			asked.token, asked.maybe = c.token, asked.maybe+1
-			asked.said = append(asked.said, c.token)
-		}
-	}
-	answered := c.id
-	if s.Kind == "forward" || s.Kind == "guess" {
-		answered = "something.else@example.com" // only the token could prove it, and it is missing
 	}
 	w.record.mu.Unlock()
-	text := fmt.Sprintf(kind.text, c.token, l.marker)
+	kind := answers[s.Kind]
+	l := w.record.newMail("answer "+s.Kind, kind.fate)
+	if kind.vouches {
+		l.token = c.token
+	}
+	if s.Kind == "talk" {
+		l.maybe = 1
+	}
+	text, answered := fmt.Sprintf(kind.text, c.token, l.marker), c.id
 	if s.Kind == "guess" {
 		text = strings.ReplaceAll(text, c.token, "")
 	}
-	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+"\nDate: "+l.at.Format(time.RFC1123Z)+
-		"\nMessage-ID: <"+l.id+">\nIn-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
-}
-
-func (r *record) mailByMarker(marker string) *incomingMail {
-	i := slices.IndexFunc(r.incoming, func(l *incomingMail) bool { return l.marker == marker })
-	if i < 0 {
-		return nil
+	if s.Kind == "forward" || s.Kind == "guess" {
+		answered = "something.else@example.com" // only the token could prove it, and it is missing
 	}
-	return r.incoming[i]
+	return w.deliver(l, 1, refuted+"From: "+operator+"\nSubject: Re: @"+handle+": did you write this?\nTo: "+address+"\n"+l.stamp()+
+		"In-Reply-To: <"+answered+">\n"+kind.headers+"\n"+text)
 }
 
 // checkTokens checks that each token has released at most one mail: the mail in
@@ -285,7 +271,7 @@ func (w *World) checkDoubts(h history) {
 		case l.kind != "doubtful":
 		case asked[l.marker]:
 			w.count.happened("the operator was asked about a signed mail in doubt")
-		case l.dropped == 0 && l.sure == 0 && !l.gone && !l.excused() && !l.touched() && !h.undeliverable("") && !w.record.struckAny():
+		case l.dropped == 0 && l.sure == 0 && !l.gone && !l.excused() && !l.touched() && !h.undeliverable("") && len(w.record.struck) == 0:
 			w.violate("doubts", "nobody was asked about %s, which the operator had signed", l.marker)
 		}
 	}

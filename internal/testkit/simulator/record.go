@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"mime/quotedprintable"
 	"net/mail"
 	"os"
@@ -35,7 +36,7 @@ type record struct {
 	mails        map[string]*outgoing // by Message-ID
 	reports      map[string]*outgoing // messages that we posted to the mesh, by id
 	questions    []question           // questions that we asked peers
-	conns        map[string]int       // by protocol
+	conns        map[string]int       // connections, by channel
 	reads        []string             // the FETCH and SEARCH commands
 	validity     uint32
 
@@ -47,7 +48,7 @@ type record struct {
 	observedOutages map[string]*observedOutage // the last outage of each credential
 	outer           int                        // number of the current outermost process
 	underHalt       haltSnapshot
-	nudgeBack       bool      // a power cut restored a nudge file that was removed
+	nudgeBack       bool      // a power cut restored a nudge file: its removal is not fsynced
 	lateTaken       bool      // a late command of an agent was accepted
 	deniedAt        time.Time // when SMTP last denied a login
 	hurt            []hurt
@@ -70,8 +71,7 @@ type incomingMail struct {
 	uids         []uint32 // the current UIDs; each copy has its own
 	keys         []string // the ends of all keys that it ever had
 	fate         fate
-	control      string
-	unmarked     bool     // other mails have the same text
+	unmarked     bool     // other mails have the same text: a control, or an option
 	read         bool     // a person opened it
 	token        string   // the token that may release it
 	said         []string // tokens with which the operator answered YES to it
@@ -86,18 +86,35 @@ type incomingMail struct {
 	releases
 }
 
+// newMail records a mail that is about to arrive, with the next marker.
+func (r *record) newMail(kind string, fate fate) *incomingMail {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	marker := fmt.Sprintf("M%03d", len(r.incoming))
+	l := &incomingMail{marker: marker, kind: kind, id: marker + "@example.com", fate: fate, at: r.world.clock.servers()}
+	r.incoming = append(r.incoming, l)
+	return l
+}
+
+func (l *incomingMail) String() string { return l.marker + " (mail " + l.kind + ")" }
+
+// stamp returns the header fields that name the mail.
+func (l *incomingMail) stamp() string {
+	return "Date: " + l.at.Format(time.RFC1123Z) + "\nMessage-ID: <" + l.id + ">\n"
+}
+
 // excused reports whether the mail need not have come in: a person deleted it before, or had read
 // it when the cursor passed it by mistake.
 func (l *incomingMail) excused() bool { return l.lost || l.passed && l.read }
 
+// hasKey reports whether a key is or was one of the mail.
+func (l *incomingMail) hasKey(key string) bool {
+	return slices.ContainsFunc(l.keys, func(end string) bool { return strings.HasSuffix(key, end) })
+}
+
 // isAmong reports whether one of the keys of the mail is in a set.
 func (l *incomingMail) isAmong(keys map[string]bool) bool {
-	for key := range keys {
-		if l.hasKey(key + `"`) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(sortedKeys(keys), l.hasKey)
 }
 
 // fate names the required end of a mail or message.
@@ -119,6 +136,8 @@ type meshMessage struct {
 	fate                                fate
 	releases
 }
+
+func (p *meshMessage) String() string { return p.marker + " (message " + p.kind + ")" }
 
 // tellCommand is a `tell` from the terminal. Its key is "" if the process died: then it is unknown
 // whether the message was accepted.
@@ -152,7 +171,7 @@ type outgoing struct {
 	said     said // of a message to another agent
 }
 
-type question struct{ id, peer, correlation string }
+type question struct{ id, peer string }
 
 func newRecord(w *World) *record {
 	return &record{
@@ -163,10 +182,7 @@ func newRecord(w *World) *record {
 
 // prompted records an attempt. It reports whether it is the first for its message.
 func (r *record) prompted(at turn.Attempt) (first bool) {
-	h, err := r.world.readHistory()
-	if err != nil {
-		r.world.violate("state", "history: %v", err)
-	}
+	h := r.world.readHistory()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := prompt{turn: at.TurnID, epoch: at.Epoch, text: string(at.Prompt), session: at.Session, outer: r.outer}
@@ -178,22 +194,21 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	r.checkTried(at, h)
 	r.checkRecalled(p, h)
 	r.checkRights(p, at.Extra, h)
-	r.checkClockRights(p, at.Extra)
 	r.checkHears(p, h)
-	first = true
-	for _, other := range r.prompts {
-		first = first && other.marker != p.marker
-	}
+	first = !slices.ContainsFunc(r.prompts, func(other prompt) bool { return other.marker == p.marker })
 	r.prompts = append(r.prompts, p)
 	return first
 }
 
-// outermost records that a process begins while no other exists.
+// outermost records that a process begins while no other exists. From now on no other process can
+// prompt with an older memory.
 func (r *record) outermost() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outer++
-	r.notes.settle()
+	for _, of := range r.notes.of {
+		of.lately = maps.Clone(of.now)
+	}
 }
 
 // addNudges records durable nudges by the names of their files.
@@ -222,8 +237,7 @@ func (r *record) mailSent(raw []byte) {
 	id := strings.Trim(m.Header.Get("Message-ID"), "<>")
 	kind, _, _ := strings.Cut(id, ".")
 	r.checkNotHurt(id, raw)
-	h, _ := r.world.readHistory()
-	r.countCopy(h, r.mails, outgoing{
+	r.countCopy(r.world.readHistory(), r.mails, outgoing{
 		id: id, kind: kind, sum: sha256.Sum256(raw), to: m.Header.Get("To"),
 		answers: strings.Trim(m.Header.Get("In-Reply-To"), "<>"), refs: m.Header.Get("References"), text: string(body), at: r.world.clock.machine(),
 	})
@@ -258,49 +272,44 @@ func (r *record) mailed(effect string) (sent []*outgoing) {
 	return sent
 }
 
+// sent returns the mails and the messages to other agents, by id.
+func (r *record) sent() map[string]*outgoing {
+	all := maps.Clone(r.mails)
+	maps.Copy(all, r.reports)
+	return all
+}
+
 // words returns the text in one line.
 func (o *outgoing) words() string { return strings.Join(strings.Fields(o.text), " ") }
 
-// checkSeenFlag checks that a mail is durable before it is marked \Seen. words is the IMAP command.
+// checkSeenFlag checks that a mail is durable before it is marked \Seen: under one of the keys that
+// it ever had, because it may have been accepted before the mailbox was renumbered. words is the
+// IMAP command.
 func (r *record) checkSeenFlag(words []string) {
 	if len(words) < 4 {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, uid := range numbers(words[3]) {
-		if !slices.ContainsFunc(r.keysOf(uid), r.world.holds) {
+		if l := r.mailByUID(uid); l == nil || !slices.ContainsFunc(l.keys, r.world.holds) {
 			r.world.violate("1", "mail with UID %d was marked read before it was durable", uid)
 		}
 	}
 }
 
-// keysOf returns the ends of all keys that a mail ever had. It may have been
-// accepted before the mailbox was renumbered.
-func (r *record) keysOf(uid uint32) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range r.incoming {
-		if slices.Contains(l.uids, uid) {
-			return l.keys
-		}
-	}
-	return nil
-}
-
 // addKey records that a mail is in the mailbox under this UID.
 func (r *record) addKey(l *incomingMail, uid uint32) {
-	l.keys = append(l.keys, fmt.Sprintf(".%d.%d\"", r.validity, uid))
+	l.keys = append(l.keys, fmt.Sprintf(".%d.%d", r.validity, uid))
 }
 
-// holds reports whether the state or the history contains a text.
-func (w *World) holds(text string) bool {
+// holds reports whether the state or the history has a key with this end.
+func (w *World) holds(end string) bool {
 	names, _ := filepath.Glob(filepath.Join(w.stateDir(), "history-*.jsonl"))
-	for _, name := range append(names, filepath.Join(w.stateDir(), "state.json")) {
+	return slices.ContainsFunc(append(names, filepath.Join(w.stateDir(), "state.json")), func(name string) bool {
 		data, err := os.ReadFile(name)
-		if err == nil && bytes.Contains(data, []byte(text)) {
-			return true
-		}
-	}
-	return false
+		return err == nil && bytes.Contains(data, []byte(end+`"`))
+	})
 }
 
 var span = regexp.MustCompile(`^(\d+)(?::(\d+))?$`)
@@ -325,19 +334,11 @@ func numbers(set string) []uint32 {
 	return all
 }
 
-// nudgeMayRepeat reports whether a nudge may count twice. The removal of its file
-// is not fsynced, so a power cut may undo it.
-func (r *record) nudgeMayRepeat() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.nudgeBack
-}
-
 // connected counts a connection.
-func (r *record) connected(_ *process, protocol string) {
+func (r *record) connected(channel string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.conns[protocol]++
+	r.conns[channel]++
 }
 
 // reading records a command that reads the mailbox.
@@ -347,18 +348,11 @@ func (r *record) reading(words []string) {
 	r.reads = append(r.reads, strings.Join(words[1:], " "))
 }
 
-// readings returns the commands that read the mailbox since connections was called.
-func (r *record) readings() []string {
+// traffic returns the connections and the commands that read the mailbox, since its last call.
+func (r *record) traffic() (conns map[string]int, reads []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reads
-}
-
-// connections returns the counts and resets them.
-func (r *record) connections() map[string]int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	conns := r.conns
+	conns, reads = r.conns, r.reads
 	r.conns, r.reads = map[string]int{}, nil
-	return conns
+	return conns, reads
 }

@@ -18,6 +18,40 @@ type scenario struct {
 	step []sim.Step
 }
 
+// The steps that most scenarios have, and the faults.
+
+func poll(faults ...sim.Fault) sim.Step { return sim.Step{Do: sim.Poll, Faults: faults} }
+
+func wait(d time.Duration, faults ...sim.Fault) sim.Step {
+	return sim.Step{Do: sim.Wait, For: d, Faults: faults}
+}
+
+func tell(wish string, faults ...sim.Fault) sim.Step {
+	return sim.Step{Do: sim.Tell, Wish: wish, Faults: faults}
+}
+
+func mail(wish string, inside ...sim.Fault) sim.Step {
+	return sim.Step{Do: sim.Mail, Kind: "new", Wish: wish, Inside: inside}
+}
+
+func message(wish string) sim.Step { return sim.Step{Do: sim.Message, Kind: "message", Wish: wish} }
+
+func crash(site string) sim.Fault     { return sim.Fault{Site: site, What: sim.Crash} }
+func crashLate(site string) sim.Fault { return sim.Fault{Site: site, What: sim.CrashLate} }
+func power(site string) sim.Fault     { return sim.Fault{Site: site, What: sim.Power} }
+func fail(site string) sim.Fault      { return sim.Fault{Site: site, What: sim.Fail} }
+func lost(site string) sim.Fault      { return sim.Fault{Site: site, What: sim.Lost} }
+
+func meanwhile(site string, then sim.Step) sim.Fault {
+	return sim.Fault{Site: site, What: sim.Meanwhile, Then: &then}
+}
+
+// nth returns a fault that strikes when its site was passed n times before.
+func nth(n int, f sim.Fault) sim.Fault {
+	f.At = n
+	return f
+}
+
 // scenarios are stories written by hand: the shortest ones that show a bug that was
 // found, and ones that answer a newcomer's question. What a power cut loses depends
 // on the seed, so each is played with several seeds.
@@ -25,124 +59,98 @@ var scenarios = []scenario{
 	{
 		name: "a mail is answered although every process dies",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "imap FETCH body", What: sim.Crash}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "append history", What: sim.Crash}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", At: 1, What: sim.CrashLate}}},
+			mail("answer"), poll(crash("imap FETCH body")),
+			poll(crash("append history")),
+			poll(crash("agent work")),
+			poll(nth(1, crashLate("smtp dot"))),
 		},
 	},
 	{
 		name: "an agent that lingers after its answer outlives its runner",
 		must: "a runner died and left an agent that had answered",
 		step: []sim.Step{
-			{Do: sim.Tell, Wish: "linger", Faults: []sim.Fault{{Site: "agent lingers", What: sim.Crash}}},
-			{Do: sim.Mail, Kind: "new", Wish: "linger"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent lingers", What: sim.CrashLate}}},
-			{Do: sim.Tell, Wish: "answer"},
+			tell("linger", crash("agent lingers")),
+			mail("linger"), poll(crashLate("agent lingers")),
+			tell("answer"),
 		},
 	},
 	{
 		name: "the folder of an accepted tell is durable",
 		was:  "the deliverable was fsynced in folders whose names were not fsynced",
-		step: []sim.Step{
-			{Do: sim.Tell, Wish: "answer"},
-			{Do: sim.Tell, Wish: "submit"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync state.json.tmp", What: sim.Power}}},
-		},
+		step: []sim.Step{tell("answer"), tell("submit"), poll(power("fsync state.json.tmp"))},
 	},
 	{
 		name: "the history has nothing that the state forgets",
 		was:  "lines of a state whose rename was not durable were made durable, and its serial was used again",
 		step: []sim.Step{
-			{Do: sim.Tell, Wish: "answer"}, // makes the folders
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Tell, Wish: "answer", Faults: []sim.Fault{{Site: "fsyncdir .", What: sim.Fail}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename state.json", What: sim.Power}}},
+			tell("answer"), // makes the folders
+			mail("answer"), tell("answer", fail("fsyncdir .")),
+			poll(power("rename state.json")),
 		},
 	},
 	{
 		name: "the next process fsyncs the history lines of a process that died",
 		was:  "they were read, assumed to be durable, and lost in a power cut",
 		step: []sim.Step{
-			{Do: sim.Transition, Kind: "PREP", Faults: []sim.Fault{{Site: "fsync history", At: 1, What: sim.Crash}}},
-			{Do: sim.Transition, Kind: "ACTIVE", Faults: []sim.Fault{{Site: "fsync history", What: sim.Crash}}},
-			{Do: sim.Go},
-			{Do: sim.Wait, For: 11 * time.Minute, Faults: []sim.Fault{{Site: "mesh GET mailbox", What: sim.Power}}},
+			{Do: sim.Transition, Kind: "PREP", Faults: []sim.Fault{nth(1, crash("fsync history"))}},
+			{Do: sim.Transition, Kind: "ACTIVE", Faults: []sim.Fault{crash("fsync history")}},
+			{Do: sim.Go}, wait(11*time.Minute, power("mesh GET mailbox")),
 		},
 	},
 	{
 		name: "a commit that is in the history only in part did not happen",
 		was:  "a turn ended twice, or without its reply, if the state with the rest was deleted",
 		step: []sim.Step{
-			{Do: sim.Message, Kind: "message", Wish: "submit-die"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", At: 7, What: sim.Power}}},
+			message("submit-die"), poll(nth(7, power("fsync history"))),
 			{Do: sim.Damage, Kind: "delete"},
 		},
 	},
 	{
 		name: "what was submitted is reported with its fields, whatever dies, and what was only printed is partial",
 		step: []sim.Step{
-			{Do: sim.Message, Kind: "ask", Wish: "submit-die"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "rename outbox/reply", What: sim.Crash}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.CrashLate}}},
-			{Do: sim.Message, Kind: "ask", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsync history", At: 5, What: sim.Power}}},
-			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "ask", Wish: "submit-die"}, poll(crash("rename outbox/reply")),
+			poll(crashLate("mesh POST message")),
+			{Do: sim.Message, Kind: "ask", Wish: "answer"}, poll(nth(5, power("fsync history"))),
+			poll(),
 		},
 		must: "a report was partial",
 	},
 	{
 		name: "an orphan that submits while its turn has another attempt is refused",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
-			{Do: sim.Late, Kind: "submit", Faults: []sim.Fault{{
-				Site: "rename turns/*/submitted", What: sim.Meanwhile,
-				Then: &sim.Step{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Crash}}},
-			}}},
+			mail("answer"), poll(crash("agent work")),
+			{Do: sim.Late, Kind: "submit", Faults: []sim.Fault{meanwhile("rename turns/*/submitted", poll(crash("agent work")))}},
 		},
 	},
 	{
 		name: "a process that outlives its attempt cannot submit to the suspended turn",
 		was:  "the turn went on, and its answer was replaced by a deliverable that could not be read",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "ask"},
-			{Do: sim.Poll},
+			mail("ask"), poll(),
 			{Do: sim.Late, Kind: "submit"},
 		},
 	},
 	{
 		name: "a nudge during a turn and a cycle is not lost",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "ask"},
-			{Do: sim.Poll, Faults: []sim.Fault{
-				{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Ring}},
-				{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Ring}},
-			}},
+			mail("ask"),
+			poll(meanwhile("smtp dot", sim.Step{Do: sim.Ring}), meanwhile("agent work", sim.Step{Do: sim.Ring})),
 		},
 	},
 	{
 		name: "a nudge during a cycle is seen before the process ends",
-		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Ring}}}},
-		},
+		step: []sim.Step{mail("answer"), poll(meanwhile("smtp dot", sim.Step{Do: sim.Ring}))},
 	},
 	{
 		name: "a nudge that was seen is not lost before it is durable",
-		step: []sim.Step{
-			{Do: sim.Nudge, Kind: "file"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
-		},
+		step: []sim.Step{{Do: sim.Nudge, Kind: "file"}, poll(crash("write state.json.tmp"))},
 	},
 	{
 		name: "an ack that may have arrived is not sent again, a reply is",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
-			{Do: sim.Wait, For: 5 * time.Minute},
+			mail("answer"), poll(crashLate("smtp dot")),
+			poll(crashLate("smtp dot")),
+			wait(5 * time.Minute),
 		},
 	},
 	{
@@ -150,60 +158,45 @@ var scenarios = []scenario{
 		was:  "only the state recorded that the ack was about to be sent, not its copy or the history",
 		must: "the state was recovered",
 		step: []sim.Step{
-			{Do: sim.Nudge, Kind: "file"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
-			{Do: sim.Damage, Kind: "delete"},
-			{Do: sim.Turns},
-			{Do: sim.Poll},
-			{Do: sim.Transition, Kind: "IDLE", Faults: []sim.Fault{{Site: "smtp dot", What: sim.CrashLate}}},
-			{Do: sim.Damage, Kind: "delete-both"},
-			{Do: sim.Tell, Wish: "answer"},
-			{Do: sim.Poll},
+			{Do: sim.Nudge, Kind: "file"}, poll(crashLate("smtp dot")),
+			{Do: sim.Damage, Kind: "delete"}, {Do: sim.Turns}, poll(),
+			{Do: sim.Transition, Kind: "IDLE", Faults: []sim.Fault{crashLate("smtp dot")}},
+			{Do: sim.Damage, Kind: "delete-both"}, tell("answer"), poll(),
 		},
 	},
 	{
 		name: "the folder of a rejected mail is durable",
 		was:  "a folder that a killed poll had created was assumed to be durable",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "fsyncdir quarantine", What: sim.Crash}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh PUT registry", What: sim.Power}}},
-			{Do: sim.Poll},
-			{Do: sim.Tell, Wish: "answer", Faults: []sim.Fault{{Site: "agent work", What: sim.Power}}},
+			{Do: sim.Mail, Kind: "auto", Wish: "answer"}, poll(crash("fsyncdir quarantine")),
+			poll(power("mesh PUT registry")),
+			poll(),
+			tell("answer", power("agent work")),
 		},
 	},
 	{
 		name: "an item that a person releases is accepted once",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
-			{Do: sim.Message, Kind: "stranger", Wish: "answer"},
-			{Do: sim.Poll},
-			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
-			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
-			{Do: sim.Release, Kind: "release"},
-			{Do: sim.Release, Kind: "release"},
-			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "stranger", Wish: "answer"}, poll(),
+			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{crash("write state.json.tmp")}},
+			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{crash("done state.json")}},
+			{Do: sim.Release, Kind: "release"}, {Do: sim.Release, Kind: "release"}, poll(),
 		},
 	},
 	{
 		name: "an item whose release was interrupted is still there",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "auto", Wish: "answer"},
-			{Do: sim.Poll},
-			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Crash}}},
+			{Do: sim.Mail, Kind: "auto", Wish: "answer"}, poll(),
+			{Do: sim.Release, Kind: "release", Faults: []sim.Fault{crash("write state.json.tmp")}},
 		},
 	},
 	{
 		name: "an outage is reported once, and relayed by a peer while mail fails",
 		step: []sim.Step{
-			{Do: sim.Outage, Kind: "password", N: 5},
-			{Do: sim.Poll},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.CrashLate}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.CrashLate}}},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
+			{Do: sim.Outage, Kind: "password", N: 5}, poll(), poll(crashLate("mesh POST message")),
+			poll(crashLate("mesh POST message")),
+			poll(), poll(), poll(), poll(),
 		},
 	},
 	{
@@ -211,43 +204,31 @@ var scenarios = []scenario{
 		was:  "the operator got the same blocker from a peer and by mail",
 		step: []sim.Step{
 			{Do: sim.Outage, Kind: "imap-password", N: 7},
-			{Do: sim.Outage, Kind: "smtp-password", N: 3},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", At: 1, What: sim.CrashLate}}},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
+			{Do: sim.Outage, Kind: "smtp-password", N: 3}, poll(), poll(),
+			poll(nth(1, crashLate("mesh POST message"))),
+			poll(), poll(), poll(),
 		},
 	},
 	{
 		name: "a token releases one mail, once",
 		must: "a token released a mail",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "unproved", Wish: "answer"},
-			{Do: sim.Poll},
-			{Do: sim.Reply, Kind: "guess"},
-			{Do: sim.Reply, Kind: "auto"},
-			{Do: sim.Poll},
-			{Do: sim.Reply, Kind: "yes"},
-			{Do: sim.Reply, Kind: "talk"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "append history", What: sim.Crash}}},
-			{Do: sim.Reply, Kind: "yes"},
-			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "unproved", Wish: "answer"}, poll(),
+			{Do: sim.Reply, Kind: "guess"}, {Do: sim.Reply, Kind: "auto"}, poll(),
+			{Do: sim.Reply, Kind: "yes"}, {Do: sim.Reply, Kind: "talk"},
+			poll(crash("append history")),
+			{Do: sim.Reply, Kind: "yes"}, poll(),
 		},
 	},
 	{
 		name: "a signed mail that was changed on the way waits until the operator is asked",
 		must: "a mail that the operator had signed was changed",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll},
+			mail("answer"), poll(),
 			{Do: sim.Mail, Kind: "bent", Wish: "answer"},
 			{Do: sim.Mail, Kind: "opened", Wish: "answer"},
 			{Do: sim.Mail, Kind: "topped", Wish: "answer"},
-			{Do: sim.Mail, Kind: "reply", Wish: "answer"},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "reply", Wish: "answer"}, poll(), poll(),
 		},
 	},
 	{
@@ -256,16 +237,11 @@ var scenarios = []scenario{
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "doubtful", Wish: "answer"},
 			{Do: sim.Mail, Kind: "doubtful", Wish: "answer"}, // about which nobody says anything
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Crash}}},
-			{Do: sim.Poll},
-			{Do: sim.Reply, Kind: "guess"},
-			{Do: sim.Reply, Kind: "auto"},
-			{Do: sim.Poll},
-			{Do: sim.Reply, Kind: "yes"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "append history", What: sim.Crash}}},
-			{Do: sim.Reply, Kind: "yes"},
-			{Do: sim.Poll},
-			{Do: sim.Wait, For: 25 * time.Hour},
+			poll(crash("smtp dot")),
+			poll(),
+			{Do: sim.Reply, Kind: "guess"}, {Do: sim.Reply, Kind: "auto"}, poll(),
+			{Do: sim.Reply, Kind: "yes"}, poll(crash("append history")),
+			{Do: sim.Reply, Kind: "yes"}, poll(), wait(25 * time.Hour),
 		},
 	},
 	{
@@ -273,91 +249,65 @@ var scenarios = []scenario{
 		must: "a token released a mail",
 		step: []sim.Step{
 			{Do: sim.Mail, Kind: "unproved", Wish: "answer"},
-			{Do: sim.Mail, Kind: "smuggled", Wish: "answer"},
-			{Do: sim.Poll},
+			{Do: sim.Mail, Kind: "smuggled", Wish: "answer"}, poll(),
 			{Do: sim.Reply, Kind: "talk"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "smtp dot", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Reply, Kind: "yes"}}}},
-			{Do: sim.Poll},
+			poll(meanwhile("smtp dot", sim.Step{Do: sim.Reply, Kind: "yes"})),
+			poll(),
 		},
 	},
 	{
 		name: "an agent without credit runs nothing until credit is added",
 		must: "tier: dead",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Message, Kind: "message", Wish: "costly"},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", At: 1, What: sim.CrashLate}}},
-			{Do: sim.Poll},
-			{Do: sim.Wait, For: 11 * time.Minute},
-			{Do: sim.TopUp, Faults: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
-			{Do: sim.Poll},
+			mail("costly"), mail("costly"), mail("costly"), message("costly"), mail("costly"),
+			poll(nth(1, crashLate("agent end"))),
+			poll(), wait(11 * time.Minute),
+			{Do: sim.TopUp, Faults: []sim.Fault{crash("done state.json")}},
+			poll(),
 		},
 	},
 	{
 		name: "a turn that has used up its budget is not resumed",
 		must: "a turn used up its budget",
 		step: []sim.Step{
-			{Do: sim.TopUp},
-			{Do: sim.Mail, Kind: "new", Wish: "costly-ask"},
-			{Do: sim.Poll},
-			{Do: sim.Report, Kind: "answer"},
-			{Do: sim.Poll},
+			{Do: sim.TopUp}, mail("costly-ask"), poll(),
+			{Do: sim.Report, Kind: "answer"}, poll(),
 		},
 	},
 	{
 		name: "an attempt that has paid and dies is not repeated a third time",
 		must: "a fallback was delivered",
 		step: []sim.Step{
-			{Do: sim.TopUp},
-			{Do: sim.Message, Kind: "message", Wish: "pay"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", What: sim.Crash}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", What: sim.Crash}}},
-			{Do: sim.Poll},
+			{Do: sim.TopUp}, message("pay"), poll(crash("agent end")),
+			poll(crash("agent end")),
+			poll(),
 		},
 	},
 	{
 		name: "an agent that has used up the day's budget waits for the next day",
 		must: "turns began again with the next day",
 		step: []sim.Step{
-			{Do: sim.TopUp},
-			{Do: sim.TopUp},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Mail, Kind: "new", Wish: "pay", Inside: []sim.Fault{{Site: "done state.json", What: sim.Crash}}},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Poll},
-			{Do: sim.Wait, For: 30 * time.Minute},
+			{Do: sim.TopUp}, {Do: sim.TopUp}, mail("costly"), mail("pay", crash("done state.json")),
+			mail("costly"), mail("costly"), poll(), wait(30 * time.Minute),
 		},
 	},
 	{
 		name: "a day ends in the middle of a turn",
 		must: "a day ended in the middle of a turn",
 		step: []sim.Step{
-			{Do: sim.TopUp},
-			{Do: sim.TopUp},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Mail, Kind: "new", Wish: "overnight"},
-			{Do: sim.Mail, Kind: "new", Wish: "costly"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent end", At: 1, What: sim.CrashLate}}},
-			{Do: sim.Poll},
+			{Do: sim.TopUp}, {Do: sim.TopUp}, mail("costly"), mail("overnight"), mail("costly"),
+			poll(nth(1, crashLate("agent end"))),
+			poll(),
 		},
 	},
 	{
 		name: "a reset sets the memory aside and limits the search",
 		must: "a reset set a memory aside",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "remember"},
-			{Do: sim.Poll},
-			{Do: sim.Mail, Kind: "new", Wish: "search"},
-			{Do: sim.Poll},
-			{Do: sim.Reset},
-			{Do: sim.Mail, Kind: "new", Wish: "search"},
-			{Do: sim.Poll},
-			{Do: sim.Mail, Kind: "new", Wish: "search"},
-			{Do: sim.Poll},
+			mail("remember"), poll(),
+			mail("search"), poll(),
+			{Do: sim.Reset}, mail("search"), poll(),
+			mail("search"), poll(),
 			{Do: sim.Late, Kind: "remember"},
 		},
 	},
@@ -365,89 +315,62 @@ var scenarios = []scenario{
 		name: "the memory is the old one or the new one, whatever dies",
 		must: "something was remembered",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "remember"},
-			{Do: sim.Poll},
-			{Do: sim.Mail, Kind: "new", Wish: "remember", Inside: []sim.Fault{{Site: "rename memory.md", What: sim.Power}}},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Reset, Faults: []sim.Fault{{Site: "write state.json.tmp", What: sim.Power}}},
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll},
-			{Do: sim.Reset, Faults: []sim.Fault{{Site: "done state.json", What: sim.Power}}},
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll},
+			mail("remember"), poll(),
+			mail("remember", power("rename memory.md")),
+			poll(), poll(),
+			{Do: sim.Reset, Faults: []sim.Fault{power("write state.json.tmp")}},
+			mail("answer"), poll(),
+			{Do: sim.Reset, Faults: []sim.Fault{power("done state.json")}},
+			mail("answer"), poll(),
 		},
 	},
 	{
 		name: "a turn that was running at a reset remembers nothing",
 		must: "interleaved: reset",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "remember"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Reset}}}},
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll},
+			mail("remember"), poll(meanwhile("agent work", sim.Step{Do: sim.Reset})),
+			mail("answer"), poll(),
 		},
 	},
 	{
 		name: "a lasting outage is reported to the keymaster at once, and to the operator at the third poll",
 		must: "an outage had to be reported to the operator",
 		step: []sim.Step{
-			{Do: sim.Outage, Kind: "imap-password", N: 3},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Outage, Kind: "password", N: 3},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Outage, Kind: "token", N: 3},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
-			{Do: sim.Poll},
+			{Do: sim.Outage, Kind: "imap-password", N: 3}, poll(), poll(), poll(), poll(),
+			{Do: sim.Outage, Kind: "password", N: 3}, poll(), poll(), poll(), poll(),
+			{Do: sim.Outage, Kind: "token", N: 3}, poll(), poll(), poll(),
 		},
 	},
 	{
 		name: "a message of an unproven peer is not relayed",
 		step: []sim.Step{
 			{Do: sim.Message, Kind: "whisper", Wish: "answer"},
-			{Do: sim.Message, Kind: "relay", Wish: "answer"},
-			{Do: sim.Poll},
+			{Do: sim.Message, Kind: "relay", Wish: "answer"}, poll(),
 		},
 	},
 	{
 		name: "a row with a time is looked at in its minute, also in IDLE",
 		must: "an alarm line fired",
 		step: []sim.Step{
-			{Do: sim.Wait, For: 4*time.Minute + 20*time.Second},
-			{Do: sim.Message, Kind: "message", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
-			{Do: sim.Transition, Kind: "IDLE"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
-			{Do: sim.Wait, For: 40 * time.Minute},
+			wait(4*time.Minute + 20*time.Second),
+			message("answer"), poll(fail("mesh POST message")),
+			{Do: sim.Transition, Kind: "IDLE"}, poll(fail("mesh POST message")),
+			poll(fail("mesh POST message")),
+			wait(40 * time.Minute),
 		},
 	},
 	{
 		name: "an alarm line is set by whatever process creates the row, and races others",
 		must: "an alarm line fired",
 		step: []sim.Step{
-			{Do: sim.Wait, For: 4 * time.Minute},
-			{Do: sim.Message, Kind: "message", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{
-				{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Transition, Kind: "IDLE"}},
-				{Site: "mesh POST message", What: sim.Fail},
-			}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Lost}}},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
-			{Do: sim.Edit, Kind: "alter"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}},
-			{Do: sim.Wait, For: 5 * time.Minute, Faults: []sim.Fault{
-				{Site: "mesh GET mailbox", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Poll, Faults: []sim.Fault{{Site: "mesh POST message", What: sim.Fail}}}},
-			}},
-			{Do: sim.Edit, Kind: "double"},
-			{Do: sim.Wait, For: 40 * time.Minute},
+			wait(4 * time.Minute),
+			message("answer"),
+			poll(meanwhile("agent work", sim.Step{Do: sim.Transition, Kind: "IDLE"}), fail("mesh POST message")),
+			poll(lost("mesh POST message")),
+			poll(fail("mesh POST message")),
+			{Do: sim.Edit, Kind: "alter"}, poll(fail("mesh POST message")),
+			wait(5*time.Minute, meanwhile("mesh GET mailbox", poll(fail("mesh POST message")))),
+			{Do: sim.Edit, Kind: "double"}, wait(40 * time.Minute),
 		},
 	},
 	{
@@ -464,10 +387,23 @@ var scenarios = []scenario{
 		name: "STOP reaches a running turn",
 		must: "a running turn was stopped",
 		step: []sim.Step{
-			{Do: sim.Mail, Kind: "new", Wish: "answer"},
-			{Do: sim.Poll, Faults: []sim.Fault{{Site: "agent work", What: sim.Meanwhile, Then: &sim.Step{Do: sim.Stop}}}},
+			mail("answer"), poll(meanwhile("agent work", sim.Step{Do: sim.Stop})),
 		},
 	},
+}
+
+// mustPlay plays a story that must break no promise, and in which an event must happen, unless it is
+// "".
+func mustPlay(t *testing.T, s sim.Story, event string) sim.Outcome {
+	t.Helper()
+	out := play(t, s)
+	if out.Broken != nil {
+		t.Fatalf("seed %d: %v\n%s", s.Seed, out.Broken, strings.Join(out.Log, "\n"))
+	}
+	if event != "" && out.Counts.Sometimes[event] == 0 {
+		t.Errorf("seed %d: this did not happen: %s\n%s", s.Seed, event, strings.Join(out.Log, "\n"))
+	}
+	return out
 }
 
 func TestScenarios(t *testing.T) {
@@ -475,13 +411,7 @@ func TestScenarios(t *testing.T) {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range *lives {
-				out := play(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over})
-				if out.Broken != nil {
-					t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
-				}
-				if s.must != "" && out.Counts.Sometimes[s.must] == 0 {
-					t.Errorf("seed %d: this did not happen: %s\n%s", seed, s.must, strings.Join(out.Log, "\n"))
-				}
+				mustPlay(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over}, s.must)
 			}
 		})
 	}

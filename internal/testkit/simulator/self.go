@@ -77,6 +77,8 @@ func selfWishOf(prompt string) (marker string, more int, ok bool) {
 func (r *record) checkRights(p prompt, extra []string, h history) {
 	want := "--operator"
 	switch who := r.speaker(p.owner); {
+	case p.owner == "" && promptedBy(p.text) != "":
+		want = "--task"
 	case p.owner == "":
 		return
 	case strings.HasPrefix(who, byProgram):
@@ -89,18 +91,8 @@ func (r *record) checkRights(p prompt, extra []string, h history) {
 	if !slices.Equal(extra, []string{want}) {
 		r.world.violate("self", "%s.%d, about %s, has the rights %q, want %s", p.turn, p.epoch, p.owner, extra, want)
 	}
-	if p.marker != "" {
-		return
-	}
-	for _, marker := range anyMarker.FindAllString(tagged(p.text, "said"), -1) {
-		if r.forgotten(marker, p.turn, h) {
-			r.world.violate("memory", "the turn %s.%d of the agent's own is told %s, which was before a reset:\n%s", p.turn, p.epoch, marker, p.text)
-		}
-	}
-	for _, marker := range anyMarker.FindAllString(p.text, -1) {
-		if said := r.speaker(marker); said != r.speaker(p.owner) {
-			r.world.violate("conversations", "the turn %s.%d, planned about %s, is shown %s of %s:\n%s", p.turn, p.epoch, p.owner, marker, said, p.text)
-		}
+	if p.marker == "" && p.owner != "" {
+		r.checkQuoted(p.turn, r.speaker(p.owner), p.text, tagged(p.text, "said"), h)
 	}
 }
 
@@ -130,7 +122,7 @@ func (l line) endsStreak() bool {
 	case "control", "reset":
 		return true
 	case "edge":
-		return l.What == state.WordReport && l.Key != "" && strings.HasPrefix(l.Request, queryKind)
+		return l.answersQuestion()
 	case "sleep":
 		return l.What == state.WordRetried
 	case "halt":
@@ -164,17 +156,18 @@ func (w *World) checkSelf(h history) {
 		if l.Kind != "message" || l.Source != "self" || l.Message == nil {
 			continue
 		}
-		tasks := h.tasks[l.Key]
-		ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == l.Key })
-		switch {
-		case len(tasks) == 0 && !ended:
-			w.violate("self", "%s, planned by the agent, had no turn and no ending", l.Key)
-		case len(tasks) > 1 || len(tasks) == 1 && ended:
-			w.violate("self", "%s, planned by the agent, had %d turns; ended without one: %v", l.Key, len(tasks), ended)
-		}
-		for _, task := range tasks {
+		w.checkOneEnd("self", h, l.Key)
+		for _, task := range h.tasks[l.Key] {
 			w.checkSelfReply(h, task, l.Message.Operator)
 		}
+	}
+}
+
+// checkOneEnd checks that a row without a sender had one turn, or a recorded ending.
+func (w *World) checkOneEnd(rule string, h history, key string) {
+	ended := h.any(func(e line) bool { return e.Kind == "ended" && e.Key == key })
+	if n := len(h.tasks[key]); n > 1 || (n == 1) == ended {
+		w.violate(rule, "%s had %d turns; ended without one: %v", key, n, ended)
 	}
 }
 
@@ -209,25 +202,16 @@ func withoutSelf(h history, all map[string][]*outgoing) map[string][]*outgoing {
 // isSelf reports whether the turn of a reply was planned by the agent, or is that of a
 // late report, or would have been.
 func (h history) isSelf(o *outgoing) bool {
-	if h.lostFollowUp(o.id) {
-		return true
-	}
-	for key, tasks := range h.tasks {
-		for _, task := range tasks {
-			if (strings.HasPrefix(key, "self:") || strings.HasPrefix(key, "prompt:") || strings.HasPrefix(key, followUpKey)) && effectOf(o.id) == replyKind+task.TurnID {
-				return true
-			}
+	turn, _ := strings.CutPrefix(effectOf(o.id), replyKind)
+	task := h.ends[turn]
+	for _, row := range append(slices.Clone(task.Collected), state.Message{Key: task.Key}) {
+		if strings.HasPrefix(row.Key, "self:") || strings.HasPrefix(row.Key, "prompt:") || strings.HasPrefix(row.Key, followUpKey) {
+			return true
 		}
 	}
-	return false
-}
-
-// lostFollowUp reports whether an effect tells another agent that a late report has no
-// turn, because the message that it belongs to is damaged.
-func (h history) lostFollowUp(id string) bool {
-	return h.any(func(edge line) bool {
-		return edge.Kind == "edge" && edge.What == state.WordReport && edge.Response == id && h.any(func(l line) bool {
-			return l.Serial == edge.Serial && l.Kind == "ended" && l.What == "error" && strings.HasPrefix(l.Key, followUpKey)
+	return h.any(func(edge line) bool { // the message that a late report belongs to was damaged
+		return edge.is("edge", state.WordReport) && edge.Response == o.id && h.any(func(l line) bool {
+			return l.Serial == edge.Serial && l.is("ended", "error") && strings.HasPrefix(l.Key, followUpKey)
 		})
 	})
 }

@@ -138,18 +138,19 @@ func (r *record) checkLate(o outgoing, h history) {
 	if h.any(func(l line) bool { return l.Kind == "halt" }) {
 		return // held mails are sent after HALT
 	}
-	id, _, _ := strings.Cut(o.id, "@")
-	created, turn, by := false, "", line{}
+	created, known := h.queued[effectOf(o.id)]
+	if !known {
+		return
+	}
+	by := line{}
 	for _, l := range h.lines {
 		switch {
-		case l.Kind == "effect" && l.What == state.WordQueued && effectOf(id) == l.ID:
-			created, turn = true, l.Effect.TurnID
-		case !created, o.at.Sub(l.At) <= margin:
-		case by.Kind != "" && l.Kind == "turn" && l.What == state.WordRunning && r.world.ackAfter*3/2 > margin:
+		case !created.before(l), o.at.Sub(l.At) <= margin:
+		case by.Kind != "" && l.is("turn", state.WordRunning) && r.world.story.AckAfter*3/2 > margin:
 			return // this turn has moved the clock while its runner sent the mail: see takeTime
 		case o.kind == "quiet" && l.Kind == "transition" && l.New != "IDLE",
-			o.kind == "ack" && l.Kind == "effect" && l.What == state.WordQueued && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
-			o.kind == "working" && l.Kind == "task" && l.TurnID == turn:
+			o.kind == "ack" && l.is("effect", state.WordQueued) && l.Effect.Kind == "reply" && l.Effect.Channel == "mail",
+			o.kind == "working" && l.Kind == "task" && l.TurnID == created.Effect.TurnID:
 			by = l
 		}
 	}
@@ -195,8 +196,8 @@ func (w *World) handleOutbox(s Step) error {
 // gaveUp reports whether the answer to a mail was given up, alone or with others.
 func (h history) gaveUp(mail *incomingMail) bool {
 	return h.any(func(l line) bool {
-		answers := l.Kind == "turn" && l.What == state.WordDispatched && mail.hasKey(l.Key+`"`) ||
-			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key + `"`) })
+		answers := l.is("turn", state.WordDispatched) && mail.hasKey(l.Key) ||
+			slices.ContainsFunc(l.Collected, func(other state.Message) bool { return mail.hasKey(other.Key) })
 		return answers && h.undeliverable(replyKind+l.TurnID)
 	})
 }
@@ -204,15 +205,9 @@ func (h history) gaveUp(mail *incomingMail) bool {
 // checkGivenUp checks that the operator hears of each answer that was given up, without its text,
 // unless it was sent after all or dropped.
 func (w *World) checkGivenUp(h history) {
-	ended := map[string]string{} // the last delivery line, by the id of the effect
-	for _, l := range h.lines {
-		if l.Kind == "delivery" {
-			ended[l.ID] = string(l.What)
-		}
-	}
-	for _, id := range sortedKeys(ended) {
+	for _, id := range sortedKeys(h.delivered) {
 		kind, _, _ := strings.Cut(id, ".")
-		if ended[id] != "undeliverable" || w.record.struck[id] || kind != "reply" && kind != "answer" {
+		if lastOf(h.delivered[id]).What != state.WordUndeliverable || w.record.struck[id] || kind != "reply" && kind != "answer" {
 			continue
 		}
 		w.count.happened("an answer was given up")
@@ -248,7 +243,7 @@ const sentFolder = "Sent"
 // checkCopies checks that each mail of ours has one copy in the folder for sent mail, and a
 // challenge has no copy. A loss of the state may cost a copy.
 func (w *World) checkCopies(h history) {
-	if !w.copies {
+	if !w.story.Copies {
 		return
 	}
 	copies := map[string]int{}
@@ -258,8 +253,6 @@ func (w *World) checkCopies(h history) {
 			return err
 		}
 		all, err := c.Fetch(imap.SeqSet{{Start: 1, Stop: 0}}, &imap.FetchOptions{BodySection: []*imap.FetchItemBodySection{{Peek: true}}}).Collect()
-		w.record.mu.Lock()
-		defer w.record.mu.Unlock()
 		for _, m := range all {
 			raw := m.BodySection[0].Bytes
 			id := strings.Trim(message.ParseHeader(raw).MessageID, "<>")
@@ -281,16 +274,14 @@ func (w *World) checkCopies(h history) {
 		w.violate("copies", "the folder cannot be read: %v", err)
 		return
 	}
-	w.record.mu.Lock()
-	defer w.record.mu.Unlock()
 	for _, id := range sortedKeys(w.record.mails) {
 		o := w.record.mails[id]
 		n := copies[id]
-		delivered := func(what string) bool {
-			return h.any(func(l line) bool { return l.Kind == "delivery" && string(l.What) == what && l.ID == effectOf(id) })
+		delivered := func(what state.Word) bool {
+			return slices.ContainsFunc(h.delivered[effectOf(id)], func(l line) bool { return l.What == what })
 		}
-		unsure := !delivered("sent") || delivered("not filed") || // its process died before the answer, or its bytes are gone
-			w.record.struckAny() || h.says("recovery", "", "") || h.undeliverable("") || w.clock.wasWrong()
+		unsure := !delivered(state.WordSent) || delivered(state.WordNotFiled) || // its process died before the answer, or its bytes are gone
+			len(w.record.struck) > 0 || h.recovered || h.undeliverable("") || w.clock.wasWrong()
 		switch {
 		case o.kind == "challenge" && n > 0:
 			w.violate("copies", "the challenge %s was filed", id)
@@ -306,24 +297,24 @@ func (w *World) checkCopies(h history) {
 
 // This file plays submission servers that refuse all mail for a while, or one mail for good.
 
-// refuseMail is the answer to MAIL: 451 while the server takes no mail for now.
-func (w *World) refuseMail(string) error {
-	if !w.down("smtp-451") {
-		return nil
-	}
-	w.troubled("smtp")
-	w.count.happened("a submission server said 451")
-	return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
-}
+// The answers to MAIL while the server takes no mail for now, and to RCPT while the recipient is
+// unknown.
+var (
+	notNow    = &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "not now"}
+	noMailbox = &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
+)
 
-// refuseRcpt is the answer to RCPT: 550 while the recipient is unknown.
-func (w *World) refuseRcpt(string) error {
-	if !w.down("smtp-550") {
-		return nil
+// refuses returns the answer to a command of SMTP, and the event that it is refused during an
+// outage.
+func (w *World) refuses(outage string, answer *smtp.SMTPError, event string) func(string) error {
+	return func(string) error {
+		if !w.down(outage) {
+			return nil
+		}
+		w.troubled("smtp")
+		w.count.happened(event)
+		return answer
 	}
-	w.troubled("smtp")
-	w.count.happened("a recipient was refused for good")
-	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no such user"}
 }
 
 var deliverables = regexp.MustCompile(`\b([EMPT]\d{3}) (?:answered by|submitted)`)

@@ -173,21 +173,11 @@ func TestAProcessDiesAtEachEffect(t *testing.T) {
 				t.Parallel()
 				for seed := range *lives {
 					die := sim.Fault{Site: site, What: deaths[int(seed)%len(deaths)]}
-					out := play(t, sim.Story{Seed: seed, Carrier: carrier, Steps: []sim.Step{
+					mustPlay(t, sim.Story{Seed: seed, Carrier: carrier, Steps: []sim.Step{
 						{Do: sim.Hook, Kind: "fine", N: 1},
-						{Do: sim.Mail, Kind: "new", Wish: "ask"},
-						{Do: sim.Message, Kind: "message", Wish: "answer"},
-						{Do: sim.Poll, Faults: []sim.Fault{die}},
-						{Do: sim.Poll, Faults: []sim.Fault{die}},
-						{Do: sim.Report, Kind: "answer"},
-						{Do: sim.Poll, Faults: []sim.Fault{die}},
-					}})
-					if out.Broken != nil {
-						t.Fatalf("seed %d: %v\n%s", seed, out.Broken, strings.Join(out.Log, "\n"))
-					}
-					if died := fmt.Sprintf("%s at %s", die.What, site); out.Counts.Sometimes[died] == 0 {
-						t.Errorf("seed %d: this did not happen: %s\n%s", seed, died, strings.Join(out.Log, "\n"))
-					}
+						mail("ask"), message("answer"), poll(die), poll(die),
+						{Do: sim.Report, Kind: "answer"}, poll(die),
+					}}, fmt.Sprintf("%s at %s", die.What, site))
 				}
 			})
 		}

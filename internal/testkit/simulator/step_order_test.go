@@ -1,10 +1,8 @@
 package simulator_test
 
 import (
-	"os"
 	"testing"
 
-	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit/simulator"
 	"agentstateloop/internal/testkit/statetest"
 	"agentstateloop/state"
@@ -17,16 +15,9 @@ func TestFreeRulesCommuteInStories(t *testing.T) {
 	stories := part(200, 4)
 	checked := statetest.CheckOrders(t, func(step state.StepFunc) {
 		for seed := range stories {
-			dir, err := os.MkdirTemp(memory(), "simulator-")
-			if err != nil {
-				t.Fatal(err)
-			}
 			story := simulator.Make(seed+1, steps)
 			story.StepState = step
-			if _, err := simulator.Play(dir, story); err != nil {
-				t.Error(err)
-			}
-			_ = osfile.RemoveAll(dir)
+			play(t, story)
 		}
 	})
 	if int64(checked) < 20*stories {

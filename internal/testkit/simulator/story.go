@@ -3,6 +3,7 @@ package simulator
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -197,7 +198,8 @@ func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
 		shorter = false
 		for size := max(len(s.Steps)/2, 1); size >= 1; size /= 2 {
 			for at := 0; at < len(s.Steps) && time.Now().Before(end); {
-				cut := s.without(at, size)
+				cut := s
+				cut.Steps = slices.Delete(slices.Clone(s.Steps), at, min(at+size, len(s.Steps)))
 				if !fails(cut) {
 					at += size
 					continue
@@ -210,7 +212,9 @@ func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
 				if !time.Now().Before(end) {
 					break
 				}
-				tried := s.with(i, simpler)
+				tried := s
+				tried.Steps = slices.Clone(s.Steps)
+				tried.Steps[i] = simpler
 				if fails(tried) {
 					s, shorter = tried, true
 					break
@@ -221,29 +225,16 @@ func Shrink(s Story, patience time.Duration, fails func(Story) bool) Story {
 	return s
 }
 
-func (s Story) without(at, n int) Story {
-	steps := append([]Step{}, s.Steps[:at]...)
-	s.Steps = append(steps, s.Steps[min(at+n, len(s.Steps)):]...)
-	return s
-}
-
-func (s Story) with(at int, step Step) Story {
-	s.Steps = append([]Step{}, s.Steps...)
-	s.Steps[at] = step
-	return s
-}
-
 // simpler returns variants of the step with one thing less.
 func (s Step) simpler() []Step {
 	var list []Step
 	for i := range s.Faults {
 		t := s
-		t.Faults = append(append([]Fault{}, s.Faults[:i]...), s.Faults[i+1:]...)
+		t.Faults = slices.Delete(slices.Clone(s.Faults), i, i+1)
 		list = append(list, t)
 		if then := s.Faults[i].Then; then != nil {
 			for _, simpler := range then.simpler() {
-				t := s
-				t.Faults = append([]Fault{}, s.Faults...)
+				t.Faults = slices.Clone(s.Faults)
 				t.Faults[i].Then = &simpler
 				list = append(list, t)
 			}
@@ -276,10 +267,6 @@ type counters struct {
 	Counts
 }
 
-func newCounters() *counters {
-	return &counters{Counts: Counts{Points: map[string]int{}, Sometimes: map[string]int{}}}
-}
-
 func (c *counters) point(site string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -292,16 +279,11 @@ func (c *counters) happened(what string) {
 	c.Sometimes[what]++
 }
 
-func (c *counters) process() {
+// began counts a process or an attempt.
+func (c *counters) began(what *int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.Processes++
-}
-
-func (c *counters) attempt() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.Attempts++
+	*what++
 }
 
 func (c *counters) read() Counts {

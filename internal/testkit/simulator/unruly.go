@@ -20,19 +20,12 @@ import (
 // ills are the failures of a server with one mail. Each strikes its header or its body: "body no".
 var ills = []string{"no", "bad", "break", "omit", "empty", "nil", "bodiless"}
 
-// illness is the failure of one mail, until a moment of the servers' clock.
+// illness is that the server cannot hand out a mail until a moment of the servers' clock.
 type illness struct {
 	part, what string
 	until      time.Time
 	polls      map[int]bool // the outermost processes that it struck
 	counted    int          // undisturbed polls among them
-}
-
-// fallIll makes a mail one that the server cannot hand out for a while. ill names
-// the part and the way, as in "body no".
-func (w *World) fallIll(l *incomingMail, ill string, lasts time.Duration) {
-	part, what, _ := strings.Cut(ill, " ")
-	l.ill = &illness{part: part, what: what, until: w.clock.servers().Add(lasts), polls: map[int]bool{}}
 }
 
 // headless reports whether the header comes empty. The agent takes such a mail all the same, by the
@@ -52,18 +45,12 @@ func (w *World) recoverAll() {
 	}
 }
 
-// isIll reports whether the server cannot hand out the mail now. The caller must
-// hold mu.
-func (r *record) isIll(l *incomingMail) bool {
-	return l.ill != nil && r.world.clock.servers().Before(l.ill.until)
-}
-
 // strikes returns the failure of an answer about a mail now, or "".
 func (r *record) strikes(uid uint32, part string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.mailByUID(uid)
-	if l == nil || !r.isIll(l) || l.ill.part != part {
+	if l == nil || l.ill == nil || l.ill.part != part || !r.world.clock.servers().Before(l.ill.until) {
 		return ""
 	}
 	l.ill.polls[r.outer] = true
@@ -93,10 +80,8 @@ func (r *record) omit(uid uint32, part string, session *link) {
 // mailByUID returns the mail that has this UID now. The caller must hold mu.
 func (r *record) mailByUID(uid uint32) *incomingMail {
 	for _, l := range r.incoming {
-		for _, u := range l.uids {
-			if u == uid {
-				return l
-			}
+		if slices.Contains(l.uids, uid) {
+			return l
 		}
 	}
 	return nil
@@ -228,11 +213,11 @@ func (w *World) checkProgress() {
 		}
 	}
 	for _, l := range w.record.incoming {
-		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil && !l.ill.headless() || l.fate == ignored || known.has(l) {
+		if len(l.uids) == 0 || l.gone || l.passed || l.ill != nil && !l.ill.headless() || l.fate == ignored || l.isAmong(known) {
 			continue
 		}
 		if l.chances++; l.chances > patience(ill) {
-			w.violate("1", "%s (mail %s) did not come in, in %d polls that nothing disturbed; %d mails could not be handed out, or broke off", l.marker, l.kind, l.chances, ill)
+			w.violate("1", "%s did not come in, in %d polls that nothing disturbed; %d mails could not be handed out, or broke off", l, l.chances, ill)
 		}
 	}
 }
@@ -261,7 +246,8 @@ var mailKey = regexp.MustCompile(`mail:[0-9a-f]+\.\d+\.\d+`)
 // checkTellings checks that the operator hears of a mail that the server cannot hand
 // out: once after some failures, once after a day, and once when it is over.
 func (w *World) checkTellings(h history) {
-	told := map[string]map[string]int{} // by key and notice
+	recovered := w.record.cursorHurt || h.recovered
+	told := map[string]int{} // by key and notice
 	for _, o := range w.record.mails {
 		text := o.words()
 		for what, match := range tellings {
@@ -269,19 +255,10 @@ func (w *World) checkTellings(h history) {
 				continue
 			}
 			for _, key := range mailKey.FindAllString(text, -1) {
-				if told[key] == nil {
-					told[key] = map[string]int{}
-				}
-				told[key][what]++
 				w.count.happened("the operator heard about a mail that cannot be fetched: " + what)
-			}
-		}
-	}
-	recovered := w.record.cursorHurt || h.any(func(l line) bool { return l.Kind == "recovery" })
-	for key, of := range told {
-		for what, n := range of {
-			if n > 1+h.renumbered(key) && !recovered {
-				w.violate("1", "the operator heard %d times that %s cannot be fetched: %s", n, key, what)
+				if told[key+what]++; told[key+what] > 1+h.renumbered(key) && !recovered {
+					w.violate("1", "the operator heard %d times that %s cannot be fetched: %s", told[key+what], key, what)
+				}
 			}
 		}
 	}
@@ -289,8 +266,8 @@ func (w *World) checkTellings(h history) {
 		if l.ill == nil || l.ill.counted < enough*len(l.uids) || recovered || len(l.keys) != len(l.uids) {
 			continue
 		}
-		if !h.names("fetch", l) && !h.names("ended", l) {
-			w.violate("1", "%s (mail %s) failed in %d polls that nothing disturbed, and the operator was not told", l.marker, l.kind, l.ill.counted)
+		if !h.any(func(line line) bool { return (line.Kind == "fetch" || line.Kind == "ended") && l.hasKey(line.Key) }) {
+			w.violate("1", "%s failed in %d polls that nothing disturbed, and the operator was not told", l, l.ill.counted)
 		}
 	}
 }
@@ -310,8 +287,3 @@ func (h history) renumbered(key string) (n int) {
 // enough is how many failures of a mail, under each UID that it has, the operator must
 // have heard of.
 const enough = 4
-
-// names reports whether a line of that kind is about a mail.
-func (h history) names(kind state.LineKind, mail *incomingMail) bool {
-	return h.any(func(l line) bool { return l.Kind == kind && mail.hasKey(l.Key+`"`) })
-}

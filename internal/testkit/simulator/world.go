@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"text/template"
 	"time"
 
@@ -63,17 +61,10 @@ type World struct {
 	count  *counters
 	record *record
 
-	stepState state.StepFunc // as in Story
-
-	ackAfter time.Duration // [replies] ack_after
-	byThread bool          // [turn] conversation = "thread"
-	copies   bool          // [replies] sent
-	fallback bool          // [[turn.fallback]]
+	story    Story
 	provider provider
 	calmed   bool // the provider has no further outages
 
-	prompts     []ClockPrompt // that are configured now
-	configured  []ClockPrompt // the prompts of the story
 	promptPolls []promptPoll
 	asked       int // programs of prompts
 
@@ -85,19 +76,16 @@ type World struct {
 	inlets  map[string]*inlet
 	crontab *userCrontab
 
+	all   []*slot
+	slots chan *slot // the free ones
+
 	mu       sync.Mutex
-	slots    []*slot // the free ones
-	all      []*slot
-	orphans  []*livingAgent
-	living   []*livingAgent
+	agents   []*livingAgent
 	outages  map[string]int // the number of further processes that each outage lasts
 	powerOff bool
-	inside   []Fault       // strike the next command that an agent calls
-	rate     int           // mails of the operator in an hour, as agent.toml has it; 0 = any
-	collect  time.Duration // [turn] collect
-	longest  time.Duration // the longest value
+	inside   []Fault // strike the next command that an agent calls
+	current  settings
 	broken   *Violation
-	hung     bool // a process hangs, so the story cannot go on
 	log      []string
 
 	strikes     atomic.Int64 // faults that have struck
@@ -107,6 +95,21 @@ type World struct {
 	// restful is set while the crontab is as an undisturbed poll left it. Then the rows with a
 	// time are known.
 	restful atomic.Bool
+}
+
+// settings are those in agent.toml that change during a story.
+type settings struct {
+	rate    int           // mails of the operator in an hour; 0 = any
+	collect time.Duration // [turn] collect
+	longest time.Duration // the longest value
+	prompts []ClockPrompt
+}
+
+// settings returns those of now.
+func (w *World) settings() settings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.current
 }
 
 // Violation is a broken promise.
@@ -119,17 +122,21 @@ func (v Violation) String() string { return fmt.Sprintf("promise %s: %s", v.Prom
 
 func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	w := &World{
-		dir: dir, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), count: newCounters(), hooks: newListeners(),
-		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{},
+		dir: dir, story: s, current: settings{prompts: s.Prompts}, rng: rand.New(rand.NewPCG(uint64(s.Seed), 1)), hooks: newListeners(),
+		count: &counters{Counts: Counts{Points: map[string]int{}, Sometimes: map[string]int{}}},
+		clock: clock{clockFace: clockFace{true: begin}}, outages: map[string]int{}, slots: make(chan *slot, maxProcesses),
 		inlets: map[string]*inlet{"imap": newInlet(), "smtp": newInlet()},
 	}
 	if s.Carrier == OverNATS {
 		w.nats = newNATSMesh(w)
 	}
+	w.record = newRecord(w)
 	if w.nats == nil {
 		w.inlets["http"] = newInlet()
+		w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
+		w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
+		go w.http.Serve(w.inlets["http"])
 	}
-	w.record = newRecord(w)
 	for _, d := range []string{w.stateDir(), filepath.Join(dir, "spare")} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			return nil, err
@@ -145,7 +152,8 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{
 		Username: address, Password: password,
-		OnMail: w.refuseMail, OnRcpt: w.refuseRcpt,
+		OnMail: w.refuses("smtp-451", notNow, "a submission server said 451"),
+		OnRcpt: w.refuses("smtp-550", noMailbox, "a recipient was refused for good"),
 		OnData: func(_ net.Conn, raw []byte) error { return w.receiveSent(raw) },
 	})
 	if err != nil {
@@ -156,16 +164,15 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	}
 	go w.mail.ServeIMAP(w.inlets["imap"])
 	go w.mail.ServeSMTP(w.inlets["smtp"])
-	w.serveMesh()
 	for range maxProcesses {
 		s, err := w.newSlot()
 		if err != nil {
 			w.close()
 			return nil, err
 		}
-		w.slots = append(w.slots, s)
+		w.all = append(w.all, s)
+		w.slots <- s
 	}
-	w.all = append(w.all, w.slots...)
 	return w, nil
 }
 
@@ -180,9 +187,7 @@ func (w *World) close() {
 	for _, i := range w.inlets {
 		i.Close()
 	}
-	for _, o := range append(w.orphans, w.living...) {
-		o.end()
-	}
+	w.killAgents()
 }
 
 func (w *World) stateDir() string { return filepath.Join(w.dir, "state") }
@@ -192,6 +197,7 @@ func (w *World) detached() string { return filepath.Join(w.dir, "detached") }
 
 // newAgent wires the agent of one process, as package commands does.
 func (w *World) newAgent(p *process) *cycle.Agent {
+	now := w.settings()
 	secret := func(right, wrong string, outages ...string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) {
 			if slices.ContainsFunc(outages, w.down) {
@@ -216,9 +222,9 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 			PrepTimeout: 5 * time.Minute, ActiveTimeout: 10 * time.Minute, Cooldown: 5 * time.Minute,
 			Location: w.clock.machine().Location(), HasMail: true, HasMesh: true, Operator: operator, Keymaster: peers[0],
 			Peers: peers, Login: program.Login(), Challenge: true, Budget: budget,
-			Ack: true, AckAfter: w.ackAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
-			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: w.hourly(), EventRate: eventRate,
-			Collect: w.silence(), PacesMesh: w.nats != nil, ByThread: w.byThread, Copies: w.copies,
+			Ack: true, AckAfter: w.story.AckAfter, QuietPrep: true, QuietActive: true, Notices: true, Working: true,
+			Turns: true, SelfTurns: selfTurns, MaxAttempts: 3, Rate: now.rate, EventRate: eventRate,
+			Collect: now.collect, PacesMesh: w.nats != nil, ByThread: w.story.ByThread, Copies: w.story.Copies,
 		},
 		Mail: &cycle.Mail{
 			Mailbox: mail.Mailbox{Server: imap, Name: "INBOX", Now: w.clock.machine}, SMTP: smtp, Address: address,
@@ -233,29 +239,21 @@ func (w *World) newAgent(p *process) *cycle.Agent {
 		}},
 		Turn: program, Rights: rights,
 		Replies: cycle.Replies{
-			Sent: w.sentFolder(),
-			Ack:  reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
+			Ack: reply("{{.Handle}} standing by. what do you need?"), QuietPrep: reply("going quiet"),
 			QuietActive: reply("going quiet -- ping me when you need me"),
 		},
 		Self:    []string{w.detached()}, // a detached poll; the next poll of cron does the same work
 		Now:     w.clock.machine,
 		RunTurn: p.attempt,
-		Step:    w.stepState,
+		Step:    w.story.StepState,
+	}
+	if w.story.Copies {
+		a.Replies.Sent = sentFolder
 	}
 	w.configureBackends(a)
 	p.configureHooks(a)
-	p.configurePrompts(a)
+	p.configurePrompts(a, now.prompts)
 	return a
-}
-
-// serveMesh lets the server of a mesh over HTTP answer.
-func (w *World) serveMesh() {
-	if w.nats != nil {
-		return
-	}
-	w.mesh = mesh.NewServer(mesh.Options{Open: true, Tokens: meshTokens, Now: w.clock.servers})
-	w.http = &http.Server{Handler: w.record.watchMesh(w.mesh)}
-	go w.http.Serve(w.inlets["http"])
 }
 
 // newMesh wires the mesh of one process. Over HTTP trust.mesh is "open", and over NATS
@@ -273,29 +271,8 @@ func (w *World) newMesh(p *process, secret func(right, wrong string, outages ...
 	return &cycle.Mesh{Carrier: w.nats.carrier(p), Handle: handle, Peers: peers, Paces: true}
 }
 
-func (w *World) takeSlot() *slot {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(w.slots) == 0 {
-		return nil
-	}
-	s := w.slots[len(w.slots)-1]
-	w.slots = w.slots[:len(w.slots)-1]
-	return s
-}
-
-func (w *World) freeSlot(s *slot) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.slots = append(w.slots, s)
-}
-
 // depth returns the number of processes that exist now.
-func (w *World) depth() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.all) - len(w.slots)
-}
+func (w *World) depth() int { return cap(w.slots) - len(w.slots) }
 
 // losePower kills every process. powerOn decides the losses, after all processes have ended.
 func (w *World) losePower() {
@@ -321,7 +298,7 @@ func (w *World) powerOn() {
 	if !off {
 		return
 	}
-	w.killOrphans()
+	w.killAgents()
 	lost, err := w.disk.losePower(w.rng)
 	if err != nil {
 		w.violate("simulator", "power cut: %v", err)
@@ -335,20 +312,6 @@ func (w *World) powerOn() {
 		}
 		w.count.happened("a power cut lost something")
 	}
-}
-
-// stateFree reports whether no process holds state.lock. Only then can another
-// process run without waiting.
-func (w *World) stateFree() bool {
-	f, err := os.OpenFile(filepath.Join(w.stateDir(), "state.lock"), os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return true
-	}
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
 }
 
 // down reports whether something is down.
@@ -371,20 +334,17 @@ func (w *World) passOutages() {
 
 // sweep lets the others on the mesh over NATS read their mailboxes.
 func (w *World) sweep() {
-	if w.nats != nil {
-		w.nats.sweep()
+	if w.nats == nil || w.down("box-full") {
+		return
+	}
+	for _, peer := range peers {
+		w.nats.Drain(peer)
 	}
 }
 
 // mailWaits reports whether the mesh over NATS has something for us. Over HTTP a poll
 // takes all of it.
 func (w *World) mailWaits() bool { return w.nats != nil && len(w.nats.left()) > 0 }
-
-// forgetNudges forgets nudges that came before a process which starts alone.
-func (w *World) forgetNudges() {
-	w.rung.Store(false)
-	os.Remove(w.detached() + ".started")
-}
 
 // violate records the first broken promise.
 func (w *World) violate(promise, format string, args ...any) {
@@ -395,17 +355,10 @@ func (w *World) violate(promise, format string, args ...any) {
 	}
 }
 
-// abandon gives up the world because one of its processes hangs.
-func (w *World) abandon() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.hung = true
-}
-
 func (w *World) over() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hung || w.broken != nil
+	return w.broken != nil
 }
 
 // logf adds a line to the log of the run.
@@ -413,12 +366,4 @@ func (w *World) logf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, fmt.Sprintf(format, args...))
-}
-
-// sentFolder returns the folder for copies of sent mail, or "".
-func (w *World) sentFolder() string {
-	if w.copies {
-		return sentFolder
-	}
-	return ""
 }

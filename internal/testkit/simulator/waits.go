@@ -91,11 +91,7 @@ func (a *livingAgent) await(name string, do func(context.Context, *cycle.Agent) 
 
 // reportOutside gives the report on work that a turn has started.
 func (w *World) reportOutside(s Step) error {
-	h, err := w.readHistory()
-	if err != nil {
-		return err
-	}
-	waits := h.waits()
+	waits := w.readHistory().waits(false)
 	if len(waits) == 0 {
 		return nil
 	}
@@ -147,11 +143,7 @@ func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 	if killed || err != nil && strikes != w.strikes.Load() {
 		return err
 	}
-	h, failed := w.readHistory()
-	if failed != nil {
-		return failed
-	}
-	wait := h.wait(r.id)
+	wait := w.readHistory().wait(r.id)
 	switch {
 	case errors.Is(err, cycle.ErrLateReport):
 		w.count.happened("a report was late")
@@ -173,72 +165,156 @@ func (w *World) reportHere(r *outsideReport, faults []Fault) error {
 	return err
 }
 
-// outsideWait is one wait in the history.
-type outsideWait struct {
-	id, turn, what string
-	begun          time.Time
-	reports        []line    // the lines of those that counted
-	missed         string    // the last word in place of the report
-	missedAt       time.Time //
-	withdrawn      bool
-	lapsed         bool // no report is expected any more
-	unheard        []line
-}
+// Turns that ask the operator, and the answers (docs/design.md, "Suspension").
 
-// waits returns the waits of turns for reports from outside, in order.
-func (h history) waits() (all []*outsideWait) {
-	byID := map[string]*outsideWait{}
-	for _, l := range h.lines {
-		if l.Kind == "edge" && l.What == state.WordAwait && byID[l.Request] == nil {
-			byID[l.Request] = &outsideWait{id: l.Request, turn: l.TurnID, what: l.To, begun: l.At}
-			all = append(all, byID[l.Request])
+// askPatience is how long a turn waits for the operator.
+const askPatience = 12 * time.Minute
+
+// operatorWishes ask the operator: once, twice, together with another agent, and in attempts that
+// fail or do not wait.
+var operatorWishes = []string{"query", "query", "query", "query-two", "query-both", "query-submit", "query-die"}
+
+// replyKinds are the answers to a question.
+//
+//	option    the operator replies with an option
+//	words     with a text of their own
+//	here      answers at the terminal
+//	unproved  the reply has no proof but the name of the question
+//	forged    somebody else replies, who has seen the question
+//	forward   the operator forwards the question, with words of their own
+//	STOP      stops the turn, as always
+var replyKinds = weighted[string]{{6, "option"}, {6, "words"}, {3, "here"}, {3, "unproved"}, {1, "forged"}, {1, "forward"}, {1, "STOP"}}
+
+// asking adds questions to the steps of one story in three.
+func asking(seed int64, steps []Step) []Step {
+	g := newGenerator(seed, 50)
+	if !g.chance(3) {
+		return steps
+	}
+	var all []Step
+	for _, s := range steps {
+		if s.Wish != "" && g.chance(2) {
+			s.Wish = pickOne(g, operatorWishes...)
 		}
-		wait := byID[l.Request]
-		if l.Kind == "task" && l.Outcome == "canceled" {
-			for _, wait := range all {
-				wait.lapsed = wait.lapsed || wait.turn == l.TurnID
+		all = append(all, s)
+		if g.chance(3) {
+			answer := Step{Do: Answer, Kind: pickWeighted(g, replyKinds), N: g.IntN(100)}
+			if answer.Kind == "here" {
+				answer.Faults = g.faults(1)
 			}
-		}
-		switch {
-		case wait == nil:
-		case l.Kind == "note" && l.What == state.WordReport:
-			wait.unheard = append(wait.unheard, l)
-		case l.Kind != "edge":
-		case l.What == state.WordReport && l.Key != "":
-			wait.reports = append(wait.reports, l)
-		case l.What == state.WordReport:
-			wait.missed, wait.missedAt = l.Response, l.At
-		case l.What == state.WordWithdrawn:
-			wait.withdrawn = true
-		case l.What == state.WordLapsed:
-			wait.lapsed = true
+			all = append(all, answer)
 		}
 	}
 	return all
 }
 
-// wait returns the wait with this id.
-func (h history) wait(id string) *outsideWait {
-	for _, w := range h.waits() {
-		if w.id == id {
-			return w
-		}
-	}
-	return &outsideWait{}
+// ruling is an answer of the operator to a question.
+type ruling struct {
+	question string // its id
+	text     string
+	at       time.Time // when it came
+	sure     bool      // the command at the terminal has confirmed it
+	mail     *incomingMail
+	kind     string
 }
 
-// until returns the deadline.
-func (o *outsideWait) until() time.Time {
-	if o.what == "submit" {
-		return o.begun.Add(submitPatience)
+// query plays an agent that asks its operator, unless it has.
+func (a *livingAgent) query(at turn.Attempt, do, marker string, answer turn.Result) turn.Result {
+	if strings.Contains(string(at.Prompt), "You asked your operator (") || strings.Contains(string(at.Prompt), "your operator was asked (") {
+		a.world.count.happened("an attempt was told what the operator was asked")
+		return answer
 	}
-	return o.begun.Add(toolPatience)
+	a.askOperator(marker)
+	switch do {
+	case "query-two":
+		a.askOperator(marker)
+	case "query-both":
+		a.ask(peers[0], marker)
+	case "query-submit":
+		a.submit(marker)
+	case "query-die":
+		answer.Status, answer.Reason, answer.Exit, answer.ExitCode = turn.Failed, "it exited with 1", turn.ExitError, 1
+	}
+	return answer
 }
 
-// open returns why a report must be heard at now, or "".
-func (o *outsideWait) open(now time.Time) string {
-	if o.withdrawn || o.lapsed || len(o.reports) > 0 || o.missed == "timeout" || !now.Before(o.until()) {
-		return ""
+func (a *livingAgent) askOperator(marker string) {
+	err, killed := a.command("ask-operator", func(ctx context.Context, c *cycle.Agent) error {
+		_, err := c.AskOperator(ctx, a.in, cycle.OperatorQuestion{Text: "May I, for " + marker + "?", Options: []string{"yes", "no"}, Patience: askPatience})
+		return err
+	})
+	if err == nil && !killed {
+		a.world.count.happened("the operator was asked")
 	}
-	return fmt.Sprintf("is waited for until %s", o.until().Format("15:04:05"))
+}
+
+// answerOperator plays the operator, or somebody else, who answers a question.
+func (w *World) answerOperator(s Step) error {
+	h := w.readHistory()
+	var sent []*outgoing
+	w.record.mu.Lock()
+	for _, q := range h.waits(true) { // in the order of the questions
+		sent = append(sent, w.record.mailed(q.id)...)
+	}
+	n := len(w.record.rulings)
+	w.record.mu.Unlock()
+	if len(sent) == 0 {
+		return nil
+	}
+	o := sent[max(0, len(sent)-1-s.N%3)] // one of the newest
+	v := &ruling{question: effectOf(o.id), text: fmt.Sprintf("verdict %d of the operator.", n), at: w.clock.servers(), kind: s.Kind}
+	w.record.mu.Lock()
+	w.record.rulings = append(w.record.rulings, v)
+	w.record.mu.Unlock()
+	if s.Kind == "here" {
+		return w.answerHere(s, v)
+	}
+	l := w.record.newMail("verdict "+s.Kind, settles)
+	v.mail = l
+	v.text += " " + l.marker + " do=answer"
+	from, says, subject := operator, proof(signed...), "Re: @"+handle+" about it, "+l.marker
+	switch s.Kind {
+	case "option":
+		v.text, l.unmarked = []string{"Yes.", "2", "no"}[s.N%3], true
+	case "unproved":
+		says = refuted
+	case "forged":
+		from, says, l.fate = "mallory@evil.example", refuted, ignored
+	case "forward":
+		subject, l.fate = "Fwd: @"+handle+" about it, "+l.marker, answered
+	case "STOP":
+		v.text, l.fate, l.unmarked = "stop", obeyed, true
+	}
+	return w.deliver(l, 1, says+"From: "+from+"\nSubject: "+subject+"\nTo: "+address+"\n"+l.stamp()+
+		"In-Reply-To: <"+o.id+">\nReferences: <"+o.id+">\n\n"+v.text+"\n\nOn Mon, Jan 5, 2026 at 9:00 goulard3120 <"+address+"> wrote:\n> May I?\n")
+}
+
+// answerHere runs the command `answer`.
+func (w *World) answerHere(s Step, v *ruling) error {
+	taken := false
+	err, killed := w.run("answer", s.Faults, func(ctx context.Context, a *cycle.Agent) error {
+		_, err := a.Answer(ctx, v.question, "you", v.text)
+		taken = err == nil
+		return err
+	})
+	if taken && !killed {
+		w.count.happened("the operator answered at the terminal")
+		w.record.mu.Lock()
+		v.sure = true
+		w.record.mu.Unlock()
+	}
+	return err
+}
+
+// effectOf returns the id of the effect of a Message-ID of ours: its first two parts, without
+// the thread.
+func effectOf(id string) string {
+	parts := strings.SplitN(id, ".", 3)
+	effect, _, _ := strings.Cut(strings.Join(parts[:min(2, len(parts))], "."), "+")
+	return effect
+}
+
+// settled reports whether a mail was the answer to a question.
+func (h history) settled(l *incomingMail) bool {
+	return h.any(func(line line) bool { return line.answersQuestion() && l.hasKey(line.Key) })
 }
