@@ -11,110 +11,65 @@ import (
 
 // unfetched returns the mails that cannot be fetched.
 func (st *Story) unfetched() []string {
-	var rows []string
-	for _, f := range st.S.FailingMails() {
-		rows = append(rows, fmt.Sprintf("%s after %d tries, again at %s", f.Key, f.Tries, st.at(f.Next)))
-	}
-	return rows
+	return rows(st.S.FailingMails(), func(f state.FailingMail) string {
+		return fmt.Sprintf("%s after %d tries, again at %s", f.Key, f.Tries, st.at(f.Next))
+	})
 }
 
 func (st *Story) outbox() []string {
 	due := st.S.DueEffects(st.Now)
-	var rows []string
-	for _, e := range st.S.Outbox {
-		row := fmt.Sprintf("%s to %s", e.ID, e.To)
-		if slices.ContainsFunc(due, func(d state.Effect) bool { return d.ID == e.ID }) {
-			row += ", due"
-		}
-		if !e.NotBefore.IsZero() && e.NotBefore.After(st.Now) {
-			row += ", not before " + st.at(e.NotBefore)
-		}
-		if !e.Expires.IsZero() {
-			row += ", expires " + st.at(e.Expires)
-		}
-		if e.Copies > 1 {
-			row += fmt.Sprintf(", %d copies", e.Copies)
-		}
-		if e.Sending {
-			row += ", on its way"
-		}
-		if e.Unknown && !e.Sending {
-			row += ", may have arrived"
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return rows(st.S.Outbox, func(e state.Effect) string {
+		return fmt.Sprintf("%s to %s", e.ID, e.To) +
+			when(contains(due, e), ", due") +
+			when(e.NotBefore.After(st.Now), ", not before "+st.at(e.NotBefore)) +
+			when(!e.Expires.IsZero(), ", expires "+st.at(e.Expires)) +
+			when(e.Copies > 1, fmt.Sprintf(", %d copies", e.Copies)) +
+			when(e.Sending, ", on its way") +
+			when(e.Unknown && !e.Sending, ", may have arrived")
+	})
 }
 
 // lost returns the mails that came back.
 func (st *Story) lost() []string {
-	var rows []string
-	for _, r := range st.S.Lost {
-		row := fmt.Sprintf("%s to %s: %s", r.ID, r.To, r.Reason)
-		if !r.Told.IsZero() {
-			row += ", told"
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return rows(st.S.Lost, func(r state.Returned) string {
+		return fmt.Sprintf("%s to %s: %s", r.ID, r.To, r.Reason) + when(!r.Told.IsZero(), ", told")
+	})
 }
 
 // sendingFails returns since when mail cannot be sent.
 func (st *Story) sendingFails() []string {
-	if !st.S.SendingIsDown() {
-		return nil
-	}
-	return []string{fmt.Sprintf("fails since %s: %s", st.at(st.S.SendingFails.Since), st.S.SendingFails.Reason)}
+	fails := st.S.SendingFails
+	return []string{when(st.S.SendingIsDown(), fmt.Sprintf("fails since %s: %s", st.at(fails.Since), fails.Reason))}
 }
 
 // undelivered returns the rows that were given up, and how the operator was told.
 func (st *Story) undelivered() []string {
-	var rows []string
-	for _, e := range st.S.Undelivered {
-		row := fmt.Sprintf("%s to %s at %s", e.ID, e.To, st.at(e.GivenUp))
-		if e.Told != "" {
-			row += ", told by " + string(e.Told)
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return rows(st.S.Undelivered, func(e state.Effect) string {
+		return fmt.Sprintf("%s to %s at %s", e.ID, e.To, st.at(e.GivenUp)) + when(e.Told != "", ", told by "+string(e.Told))
+	})
 }
 
 func (st *Story) quarantine() []string {
-	var rows []string
-	if n := st.S.Quarantined; n > 0 {
-		rows = append(rows, fmt.Sprintf("%d kept", n))
+	s := st.S
+	counts := []string{
+		when(s.Quarantined > 0, fmt.Sprintf("%d kept", s.Quarantined)),
+		when(s.Unkept > 0, fmt.Sprintf("%d not kept", s.Unkept)),
 	}
-	if n := st.S.Unkept; n > 0 {
-		rows = append(rows, fmt.Sprintf("%d not kept", n))
-	}
-	for _, t := range st.S.Challenges {
-		rows = append(rows, fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until)))
-	}
-	if len(st.S.Unasked) > 0 {
-		rows = append(rows, "to be asked about: "+strings.Join(st.S.Unasked, " "))
-	}
-	if len(st.S.Doubtful) > 0 {
-		rows = append(rows, "signed, to be asked about: "+strings.Join(st.S.Doubtful, " "))
-	}
-	return rows
+	challenges := rows(s.Challenges, func(t state.OpenChallenge) string {
+		return fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until))
+	})
+	return append(append(counts, challenges...),
+		when(len(s.Unasked) > 0, "to be asked about: "+strings.Join(s.Unasked, " ")),
+		when(len(s.Doubtful) > 0, "signed, to be asked about: "+strings.Join(s.Doubtful, " ")),
+	)
 }
 
 func (st *Story) failing() []string {
-	var rows []string
-	for _, name := range slices.Sorted(maps.Keys(st.S.Credentials)) {
+	return rows(slices.Sorted(maps.Keys(st.S.Credentials)), func(name string) string {
 		c := st.S.Credentials[name]
-		row := fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since))
-		if c.Keymaster.Sent {
-			row += ", keymaster told"
-		}
-		if c.Operator.Sent {
-			row += ", operator told"
-		}
-		if c.ToldByHook {
-			row += ", told by a hook"
-		}
-		rows = append(rows, row)
-	}
-	return rows
+		return fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since)) +
+			when(c.Keymaster.Sent, ", keymaster told") +
+			when(c.Operator.Sent, ", operator told") +
+			when(c.ToldByHook, ", told by a hook")
+	})
 }
