@@ -27,6 +27,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
 
+	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
@@ -123,10 +124,11 @@ func startChain(t *testing.T, signer string, key []byte) *chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := mailtest.FreePorts(2)
+	port, err := testkit.FreePort(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ports := []int{port, port + 1}
 	c := &chain{addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), home: filepath.Join(dir, "home"), mails: make(chan []byte, 1)}
 	files := map[string]string{
 		"main.cf": fmt.Sprintf(postfixConf, dir, c.sink(t), ports[1]), "master.cf": fmt.Sprintf(postfixServices, ports[0]),
