@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/crontest"
-	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestFixLeavesForeignFilesAlone runs doctor --fix as root for an agent whose files
@@ -20,7 +19,7 @@ import (
 // owner, no byte; and no file of root's may come to lie among them.
 func TestFixLeavesForeignFilesAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
-		if os.Getenv(mailtest.RequireReal) != "" {
+		if os.Getenv(requireReal) != "" {
 			t.Fatal("only root can give files to another user")
 		}
 		t.Skip("only root can give files to another user")

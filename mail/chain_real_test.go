@@ -28,7 +28,6 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 
 	"agentstateloop/internal/testkit"
-	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 )
@@ -183,10 +182,8 @@ rm -rf "$1"`
 		in.Close()
 		servers.Wait()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
 	for _, port := range ports {
-		if err := mailtest.Answers(ctx, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		if err := testkit.Listens(fmt.Sprintf("127.0.0.1:%d", port), 4*time.Minute); err != nil {
 			output, _ := os.ReadFile(filepath.Join(dir, "out"))
 			t.Fatalf("%s does not answer: %v\n%s", signer, err, output)
 		}

@@ -15,22 +15,10 @@ import (
 
 // serverSaying is a server that says these words to each client, and then nothing.
 func serverSaying(t *testing.T, words string) (addr string) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { c.Close() })
-			io.WriteString(c, words)
-		}
-	}()
-	return ln.Addr().String()
+	return mailtest.Listen(t, func(c net.Conn) {
+		io.WriteString(c, words)
+		io.Copy(io.Discard, c)
+	})
 }
 
 // TestErrorsOfServers connects to servers that fail in every way. Each error has the reason once,

@@ -1,13 +1,11 @@
 package mailtest
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,16 +30,12 @@ type Dovecot struct {
 	n     int
 }
 
-// RequireReal is the name of an environment variable. If it is set, as in
-// continuous integration, a missing server is a failure instead of a skip.
-const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
-
-// StartDovecot starts Dovecot for one test. It skips the test if Dovecot is not installed or
-// this user may not start it.
+// StartDovecot starts Dovecot for one test. If Dovecot is not installed or this user may not start it,
+// it skips the test, or fails with AGENTSTATELOOP_REQUIRE_REAL=1, as in continuous integration.
 func StartDovecot(t T) *Dovecot {
 	t.Helper()
 	d, err := startDovecot(t)
-	if errors.Is(err, errNoDovecot) && os.Getenv(RequireReal) == "" {
+	if errors.Is(err, errNoDovecot) && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -131,10 +125,8 @@ func startDovecot(t T) (*Dovecot, error) {
 	if err := d.start(filepath.Join(dir, "out")); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
 	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
-		if err := Answers(ctx, addr); err != nil {
+		if err := testkit.Listens(addr, time.Minute); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			return nil, fmt.Errorf("dovecot does not answer: %w\n%s", err, log)
 		}
@@ -253,21 +245,6 @@ func (d *Dovecot) Fresh(t T) *Dovecot {
 	}
 	other := *d
 	return &other
-}
-
-// Answers waits until something listens at addr.
-func Answers(ctx context.Context, addr string) error {
-	for {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // Append delivers a mail like a delivery agent, as a file in the Maildir, seen or not. Dovecot
