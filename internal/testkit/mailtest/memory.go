@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,8 +72,7 @@ type Servers struct {
 	mu     sync.Mutex
 	user   *imapmemserver.User
 	sent   []Sent
-	news   chan struct{} // closed and replaced when sent grows
-	open   []io.Closer   // the listeners and connections of smtp
+	open   []io.Closer // the listeners and connections of smtp
 	closed bool
 }
 
@@ -84,7 +84,7 @@ func Start(dir string, options Options) (*Servers, error) {
 	s := &Servers{
 		CAFile:   filepath.Join(dir, "ca.pem"),
 		Username: options.Username, Password: options.Password,
-		options: options, news: make(chan struct{}),
+		options: options,
 	}
 	cfg, err := localhostTLS(options.CA, s.CAFile)
 	if err != nil {
@@ -254,23 +254,13 @@ func (s *Servers) SetToken(token string) {
 func (s *Servers) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Sent(nil), s.sent...)
-}
-
-// News returns a channel that is closed when the next mail is accepted. Call it
-// before Sent.
-func (s *Servers) News() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.news
+	return slices.Clone(s.sent)
 }
 
 func (s *Servers) accept(m Sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, m)
-	close(s.news)
-	s.news = make(chan struct{})
 }
 
 func (s *Servers) token() string {
