@@ -255,13 +255,20 @@ func (anthropic) events(q Request, r Reply) []string {
 		"content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage(1)}})
 	event("ping", object{})
 	index := 0
-	block := func(start object, kind, field, text string) {
+	block := func(start object, kind, field, text string, more ...object) {
 		event("content_block_start", object{"index": index, "content_block": start})
 		for _, p := range pieces(text, r.Piece) {
 			event("content_block_delta", object{"index": index, "delta": object{"type": kind, field: p}})
 		}
+		for _, delta := range more {
+			event("content_block_delta", object{"index": index, "delta": delta})
+		}
 		event("content_block_stop", object{"index": index})
 		index++
+	}
+	if r.Thinking != "" {
+		block(object{"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking", r.Thinking,
+			object{"type": "signature_delta", "signature": "c2ln"})
 	}
 	if r.Text != "" {
 		block(object{"type": "text", "text": ""}, "text_delta", "text", r.Text)

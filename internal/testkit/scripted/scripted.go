@@ -23,10 +23,11 @@ const Key = "sk-scripted-0123456789"
 
 // Reply is the script's answer to one request.
 type Reply struct {
-	Text    string
-	Calls   []Call
-	Stop    string // the stop reason in the API's words; "" means the one that fits Calls
-	Refusal string // the text of a refusal, for OpenAI
+	Thinking string // for Anthropic
+	Text     string
+	Calls    []Call
+	Stop     string // the stop reason in the API's words; "" means the one that fits Calls
+	Refusal  string // the text of a refusal, for OpenAI
 
 	// In and Out are the reported token counts; CacheRead is the part of In that came from a
 	// cache. Zero means 100 for In and 20 for Out.
@@ -240,9 +241,8 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Re
 		writeFault(w, api, reply.Status, reply.Fault)
 		return
 	}
-	reply.In, reply.Out = cmp.Or(reply.In, 100), cmp.Or(reply.Out, 20)
 	w.Header().Set("Content-Type", "text/event-stream")
-	for i, event := range api.events(q, reply) {
+	for i, event := range Events(q.API, q, reply) {
 		if reply.Cut != nil && i >= *reply.Cut {
 			switch {
 			case reply.Midway != "":
@@ -259,12 +259,13 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Re
 	}
 }
 
-// Events returns how many events an API sends for a reply, so that a test can cut after each.
-func Events(api string, reply Reply) int {
+// Events returns the events that an API sends for a reply.
+func Events(api string, q Request, reply Reply) []string {
+	reply.In, reply.Out = cmp.Or(reply.In, 100), cmp.Or(reply.Out, 20)
 	if api == "anthropic" {
-		return len(anthropic{}.events(Request{}, reply))
+		return anthropic{}.events(q, reply)
 	}
-	return len(openai{}.events(Request{}, reply))
+	return openai{}.events(q, reply)
 }
 
 // dialect is one of the two APIs.
@@ -272,7 +273,6 @@ type dialect interface {
 	authorized(*http.Request) bool
 	read(r *http.Request, body []byte, lenient bool) (Request, error)
 	error(status int, text string) object
-	events(Request, Reply) []string
 	midway(text string) string
 }
 
