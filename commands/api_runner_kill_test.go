@@ -2,12 +2,11 @@ package commands
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,30 +15,8 @@ import (
 	"agentstateloop/internal/testkit/scripted"
 )
 
-// notchPlaces are where the model of TestKilledAPIRunner has a notch cut.
-var notchPlaces = []string{"left", "middle", "right"}
-
-// notchModel asks for the next notch that the conversation does not show as cut, and
-// answers when all are. It does not repeat a call whose result is unknown.
-func notchModel(q scripted.Request) scripted.Reply {
-	done, at := map[string]bool{}, map[string]string{}
-	for _, m := range q.Messages {
-		for _, c := range m.Calls {
-			var args struct{ At string }
-			json.Unmarshal([]byte(c.Args), &args)
-			at[c.ID] = args.At
-		}
-		for _, r := range m.Results {
-			done[at[r.ID]] = done[at[r.ID]] || !strings.Contains(r.Text, "Not run:")
-		}
-	}
-	for _, p := range notchPlaces {
-		if !done[p] {
-			return scripted.Reply{Text: "Now " + p + ".", Calls: []scripted.Call{{ID: fmt.Sprintf("c%d", q.Number), Name: "notch", Args: fmt.Sprintf(`{"at":%q}`, p)}}}
-		}
-	}
-	return scripted.Reply{Text: "Three are cut."}
-}
+// notches are the arguments of the calls that TestKilledAPIRunner has the model make.
+var notches = []string{`{"at":"left"}`, `{"at":"middle"}`, `{"at":"right"}`}
 
 // notchTool is a tool that adds a line to work/notches, and the [api] section.
 const notchTool = `
@@ -54,9 +31,9 @@ model = "gpt-4o"
 key_file = "api-key"
 `
 
-// TestKilledAPIRunner kills the built-in loop and its poll after each line of
-// steps.jsonl, or after every third unless all that is real is required. The next poll goes on and no tool runs twice. If a tool that may have
-// run did not, the model was told that its result is unknown.
+// TestKilledAPIRunner kills the built-in loop and its poll after each line of steps.jsonl, or
+// after every third unless all that is real is required. The next poll goes on and no tool runs
+// twice. If a tool that may have run did not, the model was told that its result is unknown.
 func TestKilledAPIRunner(t *testing.T) {
 	if testing.Short() {
 		t.Skip("kills many processes")
@@ -72,7 +49,7 @@ func TestKilledAPIRunner(t *testing.T) {
 func testKillAfterLine(t *testing.T, program string, line int) {
 	dir := tempDir(t)
 	servers := mailtest.StartMemory(t, mailtest.Options{Username: "goulard@example.org"})
-	model := &scripted.Server{Script: notchModel}
+	model := &scripted.Server{Script: scripted.EachOnce("notch", notches, "Three are cut.")}
 	url, stop, err := model.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -124,28 +101,25 @@ func testKillAfterLine(t *testing.T, program string, line int) {
 	killAgents(t, dir)
 	<-done
 
-	for range 10 {
+	for n := 0; n == 0 || !wasSent(servers, "Three are cut."); n++ {
+		if n == 10 {
+			t.Fatalf("no answer: %q", servers.Sent())
+		}
 		if out, err := poll().CombinedOutput(); err != nil {
 			t.Fatalf("poll: %v\n%s", err, out)
 		}
-		if wasSent(servers, "Three are cut.") {
-			break
-		}
-	}
-	if !wasSent(servers, "Three are cut.") {
-		t.Fatalf("no answer: %q", servers.Sent())
 	}
 	asked := model.Asked()
 	unknown := bytes.Count(asked[len(asked)-1].Body, []byte("Unknown: the work was interrupted"))
-	notches, _ := os.ReadFile(filepath.Join(dir, "work", "notches"))
-	for _, p := range notchPlaces {
-		n := bytes.Count(notches, []byte(p))
+	cut, _ := os.ReadFile(filepath.Join(dir, "work", "notches"))
+	for _, args := range notches {
+		n := bytes.Count(cut, []byte(args))
 		if n == 0 && unknown > 0 {
 			unknown--
 			continue
 		}
 		if n != 1 {
-			t.Errorf("%s was cut %d times, want 1", p, n)
+			t.Errorf("%s was cut %d times, want 1", args, n)
 		}
 	}
 	if refused := model.Refused(); len(refused) > 0 {
@@ -157,10 +131,7 @@ func testKillAfterLine(t *testing.T, program string, line int) {
 func countStepLines(t *testing.T, dir string) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "state", "turns", "*", "1", "steps.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
+	if err != nil || len(files) == 0 {
 		return 0
 	}
 	data, err := os.ReadFile(files[0])
@@ -172,10 +143,5 @@ func countStepLines(t *testing.T, dir string) int {
 
 // wasSent reports whether a mail that contains text was sent.
 func wasSent(servers *mailtest.Servers, text string) bool {
-	for _, m := range servers.Sent() {
-		if bytes.Contains(m.Raw, []byte(text)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(servers.Sent(), func(m mailtest.Sent) bool { return bytes.Contains(m.Raw, []byte(text)) })
 }

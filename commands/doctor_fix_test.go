@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"agentstateloop/internal/testkit/crontest"
-	"agentstateloop/internal/testkit/mailtest"
 )
 
 // TestFixLeavesForeignFilesAlone runs doctor --fix as root for an agent whose files
@@ -19,7 +18,7 @@ import (
 // file of root may appear among them.
 func TestFixLeavesForeignFilesAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
-		if os.Getenv(mailtest.RequireReal) != "" {
+		if os.Getenv(requireReal) != "" {
 			t.Fatal("only root can give files to another user")
 		}
 		t.Skip("only root can give files to another user")

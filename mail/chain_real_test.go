@@ -27,7 +27,7 @@ import (
 	"golang.org/x/text/encoding/japanese"
 	"golang.org/x/text/encoding/simplifiedchinese"
 
-	"agentstateloop/internal/testkit/mailtest"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 )
@@ -123,10 +123,11 @@ func startChain(t *testing.T, signer string, key []byte) *chain {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := mailtest.FreePorts(2)
+	port, err := testkit.FreePort(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	ports := []int{port, port + 1}
 	c := &chain{addr: fmt.Sprintf("127.0.0.1:%d", ports[0]), home: filepath.Join(dir, "home"), mails: make(chan []byte, 1)}
 	files := map[string]string{
 		"main.cf": fmt.Sprintf(postfixConf, dir, c.sink(t), ports[1]), "master.cf": fmt.Sprintf(postfixServices, ports[0]),
@@ -181,10 +182,8 @@ rm -rf "$1"`
 		in.Close()
 		servers.Wait()
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
 	for _, port := range ports {
-		if err := mailtest.Answers(ctx, fmt.Sprintf("127.0.0.1:%d", port)); err != nil {
+		if err := testkit.Listens(fmt.Sprintf("127.0.0.1:%d", port), 4*time.Minute); err != nil {
 			output, _ := os.ReadFile(filepath.Join(dir, "out"))
 			t.Fatalf("%s does not answer: %v\n%s", signer, err, output)
 		}

@@ -64,27 +64,7 @@ func TestSilentServer(t *testing.T) {
 }
 
 // startServer starts a server that calls talk for every connection and then closes it.
-func startServer(t testing.TB, talk func(net.Conn)) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				talk(c)
-			}()
-		}
-	}()
-	return ln.Addr().String()
-}
+func startServer(t testing.TB, talk func(net.Conn)) string { return mailtest.Listen(t, talk) }
 
 // answerLogin reads login and SELECT from c and answers both.
 func answerLogin(c net.Conn, selected string) *bufio.Reader {

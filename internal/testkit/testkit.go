@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // The range is below the ports that systems give to connections and to listeners on port 0
@@ -66,6 +67,19 @@ func reserve(port int, above []int) bool {
 	defer reserved.mu.Unlock()
 	reserved.ports = append(reserved.ports, ports...)
 	return true
+}
+
+// Listens waits until a server listens at an address.
+func Listens(addr string, patience time.Duration) error {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			return c.Close()
+		}
+		if time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // InMemory puts the folders of the tests into memory if the machine has enough room there:

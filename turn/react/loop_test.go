@@ -204,7 +204,7 @@ func TestCutStreams(t *testing.T) {
 	t.Parallel()
 	eachAPI(t, func(t *testing.T, api string) {
 		calls := scripted.Reply{Text: "Let me cut a notch.", Calls: []scripted.Call{notch("c1", "left"), notch("c2", "right")}}
-		n := scripted.Events(api, calls)
+		n := len(scripted.Events(api, scripted.Request{}, calls))
 		for _, cut := range []scripted.Reply{{}, {Midway: "Overloaded"}, {Short: true}} {
 			for at := range n {
 				broken := calls

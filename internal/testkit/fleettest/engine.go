@@ -116,6 +116,19 @@ func (e *Engine) URL() string {
 	return "nats://" + strings.Join(addrs, ",")
 }
 
+// key returns the key of a handle, or of the administrator for "".
+func (e *Engine) key(handle string) Key {
+	e.t.Helper()
+	if handle == "" {
+		return e.Admin
+	}
+	key, known := e.Users[handle]
+	if !known {
+		e.t.Fatalf("the engine was started without %s", handle)
+	}
+	return key
+}
+
 // Keys returns the public keys of all handles.
 func (e *Engine) Keys() map[string]string {
 	keys := map[string]string{}
@@ -128,14 +141,7 @@ func (e *Engine) Keys() map[string]string {
 // Conn returns a connection with the key of a handle, or of the administrator for "".
 func (e *Engine) Conn(handle string) *fleet.Conn {
 	e.t.Helper()
-	key := e.Admin
-	if handle != "" {
-		key = e.Users[handle]
-	}
-	if key.Seed == "" {
-		e.t.Fatalf("the engine was started without %s", handle)
-	}
-	c := &fleet.Conn{URL: e.URL(), Handle: handle, Seed: seed(key), Timeout: patience}
+	c := &fleet.Conn{URL: e.URL(), Handle: handle, Seed: seed(e.key(handle)), Timeout: patience}
 	e.t.Cleanup(c.Close)
 	return c
 }
@@ -143,10 +149,7 @@ func (e *Engine) Conn(handle string) *fleet.Conn {
 // Client returns the client of an agent, which knows the keys of all others.
 func (e *Engine) Client(handle string) *natsmesh.Client {
 	e.t.Helper()
-	if e.Users[handle].Seed == "" {
-		e.t.Fatalf("the engine was started without %s", handle)
-	}
-	c := &natsmesh.Client{URL: e.URL(), Handle: handle, Host: "alpha", Seed: seed(e.Users[handle]), Keys: e.Keys(), Timeout: patience}
+	c := &natsmesh.Client{URL: e.URL(), Handle: handle, Host: "alpha", Seed: seed(e.key(handle)), Keys: e.Keys(), Timeout: patience}
 	e.t.Cleanup(c.Close)
 	return c
 }
@@ -242,31 +245,21 @@ func (e *Engine) Configure(change func(text string) string) {
 // Leader waits until a stream has a leader, and returns it.
 func (e *Engine) Leader(stream string) *Server {
 	e.t.Helper()
-	c := e.Conn("")
-	defer c.Close()
-	var leader *Server
-	e.Until(stream+" has a leader", func(ctx context.Context) error {
-		data, err := Asker(c)(ctx, "$JS.API.STREAM.INFO."+stream, nil)
-		if err != nil {
-			return err
-		}
+	leader := 0
+	e.Until(stream+" has a leader", func(context.Context) error {
 		var info struct {
 			Cluster struct {
 				Leader string `json:"leader"`
 			} `json:"cluster"`
 		}
-		if err := json.Unmarshal(data, &info); err != nil {
-			return err
+		e.Ask("STREAM.INFO."+stream, nil, &info)
+		leader = slices.IndexFunc(e.Servers, func(s *Server) bool { return s.Name == info.Cluster.Leader || len(e.Servers) == 1 })
+		if leader < 0 {
+			return errors.New("it has none")
 		}
-		for _, s := range e.Servers {
-			if s.Name == info.Cluster.Leader || len(e.Servers) == 1 {
-				leader = s
-				return nil
-			}
-		}
-		return context.DeadlineExceeded
+		return nil
 	})
-	return leader
+	return e.Servers[leader]
 }
 
 // besideForRoutes is the distance between the port of a server and its port for routes on one

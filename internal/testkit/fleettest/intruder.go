@@ -1,6 +1,7 @@
 package fleettest
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"slices"
@@ -27,16 +28,13 @@ type Intruder struct {
 // Intrude connects with the key of a handle, or of the administrator for "".
 func (e *Engine) Intrude(handle string) *Intruder {
 	e.t.Helper()
-	key, inbox := e.Users[handle], "_INBOX_"+handle
-	if handle == "" {
-		key, inbox = e.Admin, "_INBOX"
-	}
-	pair, err := nkeys.FromSeed([]byte(key.Seed))
-	if err != nil {
-		e.t.Fatal(err)
+	inbox := "_INBOX"
+	if handle != "" {
+		inbox += "_" + handle
 	}
 	in := &Intruder{engine: e, Inbox: inbox + ".answer", Answer: make(chan *nats.Msg, 100)}
-	in.Conn, err = nats.Connect(e.URL(), nats.Nkey(key.Public, pair.Sign), nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+	var err error
+	in.Conn, err = nats.Connect(e.URL(), nats.Nkey(e.key(handle).Public, e.signer(handle)), nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 		in.mu.Lock()
 		defer in.mu.Unlock()
 		in.refused = append(in.refused, err)
@@ -63,23 +61,18 @@ func (in *Intruder) Settle() {
 func (in *Intruder) IsRefused(subject string) {
 	in.engine.t.Helper()
 	in.Settle()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // the client reports a refusal in the background
+	in.engine.Until(subject+" is refused", func(context.Context) error { // the client reports it in the background
 		in.mu.Lock()
+		defer in.mu.Unlock()
 		n := slices.IndexFunc(in.refused, func(err error) bool {
 			return errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(err.Error(), strconv.Quote(subject))
 		})
-		if n >= 0 {
-			in.refused = slices.Delete(in.refused, n, n+1)
+		if n < 0 {
+			return errors.New("the server has not said so")
 		}
-		in.mu.Unlock()
-		if n >= 0 {
-			return
-		}
-		if time.Now().After(end) {
-			in.engine.t.Errorf("%s is not refused", subject)
-			return
-		}
-	}
+		in.refused = slices.Delete(in.refused, n, n+1)
+		return nil
+	})
 }
 
 // Ask publishes a request and returns its answer, which may be an error of JetStream.
@@ -98,14 +91,20 @@ func (in *Intruder) Ask(m *nats.Msg) *nats.Msg {
 	}
 }
 
-// Sign signs a line and a body as an agent does, with the key of a user.
-func (e *Engine) Sign(handle, line string, body []byte) string {
+// signer returns the function that signs with the key of a user.
+func (e *Engine) signer(handle string) nats.SignatureHandler {
 	e.t.Helper()
-	pair, err := nkeys.FromSeed([]byte(e.Users[handle].Seed))
+	pair, err := nkeys.FromSeed([]byte(e.key(handle).Seed))
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	sig, err := pair.Sign(append([]byte(line), body...))
+	return pair.Sign
+}
+
+// Sign signs a line and a body as an agent does, with the key of a user.
+func (e *Engine) Sign(handle, line string, body []byte) string {
+	e.t.Helper()
+	sig, err := e.signer(handle)(append([]byte(line), body...))
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -1,14 +1,14 @@
 package fleettest
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
+
+	"agentstateloop/internal/testkit"
 )
 
 // Server is one nats-server.
@@ -40,16 +40,8 @@ func (s *Server) Start() {
 	s.mu.Lock()
 	s.cmd = cmd
 	s.mu.Unlock()
-	for end := time.Now().Add(patience); ; {
-		conn, err := net.Dial("tcp", s.Addr)
-		if err == nil {
-			conn.Close()
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("nats-server %s does not start:\n%s", s.Name, s.Log())
-		}
-		time.Sleep(5 * time.Millisecond) // the server announces only in its log that it listens
+	if err := testkit.Listens(s.Addr, patience); err != nil { // the server announces only in its log that it listens
+		s.t.Fatalf("nats-server %s does not start: %v\n%s", s.Name, err, s.Log())
 	}
 }
 

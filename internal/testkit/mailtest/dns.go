@@ -13,9 +13,10 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/mail"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -39,30 +40,18 @@ type DNS struct {
 	held  []func() // their answers
 }
 
-// StartDNS starts a server. Close stops it.
-func StartDNS() (*DNS, error) {
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	d := &DNS{Addr: conn.LocalAddr().String(), conn: conn, txt: map[string][]string{}, fails: map[string]bool{}}
-	go d.serve() // ends with Close
-	return d, nil
-}
-
 // NewDNS starts a server for one test.
 func NewDNS(t T) *DNS {
 	t.Helper()
-	d, err := StartDNS()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { d.Close() })
+	t.Cleanup(func() { conn.Close() })
+	d := &DNS{Addr: conn.LocalAddr().String(), conn: conn, txt: map[string][]string{}, fails: map[string]bool{}}
+	go d.serve() // ends with the connection
 	return d
 }
-
-// Close stops the server.
-func (d *DNS) Close() error { return d.conn.Close() }
 
 // Set sets the TXT records of name, and ends the effect of Fail on it.
 func (d *DNS) Set(name string, records ...string) {
@@ -104,7 +93,7 @@ func (d *DNS) send(reply []byte, to net.Addr) {
 func (d *DNS) Asked() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]string(nil), d.asked...)
+	return slices.Clone(d.asked)
 }
 
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
@@ -157,10 +146,7 @@ func (d *DNS) answer(query []byte) []byte {
 			})
 		}
 	}
-	reply, err := m.Pack()
-	if err != nil {
-		return nil
-	}
+	reply, _ := m.Pack() // an error means that it is nil
 	return reply
 }
 
@@ -302,73 +288,70 @@ type CA struct {
 }
 
 // NewCA returns an authority that is valid for a day.
-func NewCA() (*CA, error) {
-	return newCA("mailtest root", nil)
-}
+func NewCA() (*CA, error) { return newCA("mailtest root", nil) }
 
 // Intermediate returns an authority below ca.
 func (ca *CA) Intermediate() (*CA, error) { return newCA("mailtest intermediate", ca) }
 
 func newCA(name string, parent *CA) (*CA, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return nil, err
-	}
 	template := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: name, SerialNumber: serial.String()},
+		Subject:               pkix.Name{CommonName: name, SerialNumber: rand.Text()},
 		NotBefore:             time.Now().Add(-time.Hour),
 		NotAfter:              time.Now().Add(24 * time.Hour),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	issuer, signer := template, key
-	if parent != nil {
-		issuer, signer = parent.Cert, parent.Key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, issuer, &key.PublicKey, signer)
+	key, der, err := parent.sign(template)
 	if err != nil {
 		return nil, err
 	}
 	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, err
+	return &CA{Cert: cert, Key: key, PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, err
+}
+
+// sign makes a key and its certificate. Without an authority, the certificate signs itself.
+func (ca *CA) sign(template *x509.Certificate) (key *ecdsa.PrivateKey, der []byte, err error) {
+	if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+		return nil, nil, err
 	}
-	return &CA{Cert: cert, Key: key, PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+	if ca == nil {
+		ca = &CA{Cert: template, Key: key}
+	}
+	der, err = x509.CreateCertificate(rand.Reader, template, ca.Cert, &key.PublicKey, ca.Key)
+	return key, der, err
 }
 
 // Issue returns a server certificate for host and the loopback addresses, with
 // the given changes.
 func (ca *CA) Issue(host string, changes ...func(*x509.Certificate)) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return tls.Certificate{}, err
-	}
 	template := &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: host},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(12 * time.Hour),
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:     []string{host},
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		Subject:     pkix.Name{CommonName: host},
+		NotBefore:   time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(12 * time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{host},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
 	}
 	for _, change := range changes {
 		change(template)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Cert, &key.PublicKey, ca.Key)
-	if err != nil {
-		return tls.Certificate{}, err
+	key, der, err := ca.sign(template)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
+}
+
+// localhostTLS returns the configuration of a server with a certificate for "localhost", and writes
+// the certificate of its authority to a file. nil means a new authority.
+func localhostTLS(ca *CA, caFile string) (cfg *tls.Config, err error) {
+	if ca == nil {
+		if ca, err = NewCA(); err != nil {
+			return nil, err
+		}
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+	cert, err := ca.Issue("localhost")
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}}, os.WriteFile(caFile, ca.PEM, 0o600)
 }

@@ -1,13 +1,11 @@
 package mailtest
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,30 +30,18 @@ type Dovecot struct {
 	n     int
 }
 
-// RequireReal is the name of an environment variable. If it is set, as in
-// continuous integration, a missing server is a failure instead of a skip.
-const RequireReal = "AGENTSTATELOOP_REQUIRE_REAL"
-
-// StartDovecot starts Dovecot for one test. It skips the test if Dovecot is not installed or
-// this user may not start it.
+// StartDovecot starts Dovecot for one test. If Dovecot is not installed or this user may not start it,
+// it skips the test, or fails with AGENTSTATELOOP_REQUIRE_REAL=1, as in continuous integration.
 func StartDovecot(t T) *Dovecot {
 	t.Helper()
 	d, err := startDovecot(t)
-	// Another server of a test may take a port before Dovecot does.
-	for range 5 {
-		if err == nil || !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-		d, err = startDovecot(t)
-	}
-	if err == nil {
-		return d
-	}
-	if errors.Is(err, errNoDovecot) && os.Getenv(RequireReal) == "" {
+	if errors.Is(err, errNoDovecot) && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
 		t.Skip(err)
 	}
-	t.Fatal(err)
-	return nil
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 var errNoDovecot = errors.New("dovecot is not installed, or this user may not start it")
@@ -73,8 +59,8 @@ disable_plaintext_auth = no
 auth_mechanisms = plain
 first_valid_uid = %[2]d
 mail_location = maildir:%[1]s/mail/%%u
-default_login_user = %[3]s
-default_internal_user = %[3]s
+default_login_user = dovecot
+default_internal_user = dovecot
 passdb {
   driver = passwd-file
   args = scheme=PLAIN username_format=%%u %[1]s/users
@@ -87,11 +73,11 @@ service imap-login {
   chroot =
   inet_listener imap {
     address = 127.0.0.1
-    port = %[4]d
+    port = %[3]d
   }
   inet_listener imaps {
     address = 127.0.0.1
-    port = %[5]d
+    port = %[4]d
     ssl = yes
   }
 }
@@ -128,24 +114,19 @@ func startDovecot(t T) (*Dovecot, error) {
 	if err := endWith(t, dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	ports, err := FreePorts(2)
+	port, err := testkit.FreePort(1)
 	if err != nil {
 		return nil, err
 	}
-	d.IMAP, d.IMAPTLS = fmt.Sprintf("127.0.0.1:%d", ports[0]), fmt.Sprintf("127.0.0.1:%d", ports[1])
-	if err := d.prepare(dir, ports); err != nil {
+	d.IMAP, d.IMAPTLS = fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", port+1)
+	if err := errors.Join(d.prepare(port), d.addUser()); err != nil {
 		return nil, err
 	}
 	if err := d.start(filepath.Join(dir, "out")); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := d.addUser(); err != nil {
-		return nil, err
-	}
 	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
-		if err := Answers(ctx, addr); err != nil {
+		if err := testkit.Listens(addr, time.Minute); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
 			return nil, fmt.Errorf("dovecot does not answer: %w\n%s", err, log)
 		}
@@ -190,15 +171,12 @@ func (d *Dovecot) start(output string) error {
 	return nil
 }
 
-func (d *Dovecot) prepare(dir string, ports []int) error {
-	ca, err := NewCA()
+func (d *Dovecot) prepare(port int) error {
+	cfg, err := localhostTLS(nil, d.CAFile)
 	if err != nil {
 		return err
 	}
-	cert, err := ca.Issue("localhost")
-	if err != nil {
-		return err
-	}
+	cert := cfg.Certificates[0]
 	key, err := x509.MarshalECPrivateKey(cert.PrivateKey.(*ecdsa.PrivateKey))
 	if err != nil {
 		return err
@@ -209,14 +187,13 @@ func (d *Dovecot) prepare(dir string, ports []int) error {
 		fmt.Fprintf(&users, "agent%d:{PLAIN}%s\n", n+1, d.Password)
 	}
 	files := map[string]string{
-		"ca.pem":   string(ca.PEM),
 		"cert.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Certificate[0]})),
 		"key.pem":  string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: key})),
 		"users":    users.String(),
-		"conf":     fmt.Sprintf(dovecotConf, dir, d.mail, "dovecot", ports[0], ports[1]),
+		"conf":     fmt.Sprintf(dovecotConf, d.dir, d.mail, port, port+1),
 	}
 	for name, content := range files {
-		path := filepath.Join(dir, name)
+		path := filepath.Join(d.dir, name)
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return err
 		}
@@ -268,34 +245,6 @@ func (d *Dovecot) Fresh(t T) *Dovecot {
 	}
 	other := *d
 	return &other
-}
-
-// Answers waits until something listens at addr.
-func Answers(ctx context.Context, addr string) error {
-	for {
-		c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
-// FreePorts returns n free ports.
-func FreePorts(n int) ([]int, error) {
-	var ports []int
-	for len(ports) < n {
-		port, err := testkit.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		ports = append(ports, port)
-	}
-	return ports, nil
 }
 
 // Append delivers a mail like a delivery agent, as a file in the Maildir, seen or not. Dovecot

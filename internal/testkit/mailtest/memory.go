@@ -5,14 +5,15 @@ package mailtest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,50 +65,35 @@ type Servers struct {
 	CAFile             string
 	Username, Password string
 
-	options   Options
-	imap      *imapserver.Server
-	smtp      *smtp.Server
-	breakable breakable // the listeners and connections of smtp
+	options Options
+	imap    *imapserver.Server
+	smtp    *smtp.Server
 
-	mu   sync.Mutex
-	user *imapmemserver.User
-	sent []Sent
-	news chan struct{} // closed and replaced when sent grows
+	mu     sync.Mutex
+	user   *imapmemserver.User
+	sent   []Sent
+	open   []io.Closer // the listeners and connections of smtp
+	closed bool
 }
 
 // Start starts the servers and writes the CA certificate to dir. Close stops
 // them.
 func Start(dir string, options Options) (*Servers, error) {
-	if options.Username == "" {
-		options.Username = "agent@example.org"
-	}
-	if options.Password == "" {
-		options.Password = "correct horse"
-	}
-	ca, err := options.CA, error(nil)
-	if ca == nil {
-		ca, err = NewCA()
-	}
-	if err != nil {
-		return nil, err
-	}
-	cert, err := ca.Issue("localhost")
-	if err != nil {
-		return nil, err
-	}
+	options.Username = cmp.Or(options.Username, "agent@example.org")
+	options.Password = cmp.Or(options.Password, "correct horse")
 	s := &Servers{
 		CAFile:   filepath.Join(dir, "ca.pem"),
 		Username: options.Username, Password: options.Password,
-		options: options, news: make(chan struct{}),
+		options: options,
 	}
-	if err := os.WriteFile(s.CAFile, ca.PEM, 0o600); err != nil {
+	cfg, err := localhostTLS(options.CA, s.CAFile)
+	if err != nil {
 		return nil, err
 	}
-	s.user = imapmemserver.NewUser(options.Username, options.Password)
-	if err := s.user.Create("INBOX", nil); err != nil {
+	if err := s.Reset(); err != nil {
 		return nil, err
 	}
-	if err := s.serve(&tls.Config{Certificates: []tls.Certificate{cert}}); err != nil {
+	if err := s.serve(cfg); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -161,64 +147,47 @@ func (s *Servers) serve(cfg *tls.Config) error {
 func (s *Servers) ServeIMAP(l net.Listener) error { return s.imap.Serve(l) }
 
 // ServeSMTP is ServeIMAP for SMTP.
-func (s *Servers) ServeSMTP(l net.Listener) error { return s.smtp.Serve(s.breakable.listener(l)) }
+func (s *Servers) ServeSMTP(l net.Listener) error {
+	s.add(l)
+	return s.smtp.Serve(breakable{l, s})
+}
 
 // Close stops the servers and breaks their connections.
 func (s *Servers) Close() error {
-	s.breakable.close()
-	if s.imap == nil {
-		return nil
+	s.mu.Lock()
+	s.closed = true
+	for _, c := range s.open {
+		c.Close() // an error means that it is closed
 	}
+	s.mu.Unlock()
 	return s.imap.Close()
 }
 
-// breakable closes listeners and the connections that they accepted. The Close of
-// go-smtp does that as well, but it changes sessions that other goroutines use.
+// breakable is a listener of SMTP whose connections end with Close. The Close of go-smtp ends them as
+// well, but it changes sessions that other goroutines use.
 type breakable struct {
-	mu     sync.Mutex
-	open   []io.Closer
-	closed bool
-}
-
-// add adds c. If b is closed, it closes c instead and returns true.
-func (b *breakable) add(c io.Closer) (late bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		c.Close()
-		return true
-	}
-	b.open = append(b.open, c)
-	return false
-}
-
-func (b *breakable) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
-	for _, c := range b.open {
-		c.Close() // an error means that it is closed
-	}
-	b.open = nil
-}
-
-// listener returns l, wrapped so that b also closes its connections.
-func (b *breakable) listener(l net.Listener) net.Listener {
-	b.add(l)
-	return breakableListener{l, b}
-}
-
-type breakableListener struct {
 	net.Listener
-	of *breakable
+	of *Servers
 }
 
-func (l breakableListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil && l.of.add(c) {
+func (b breakable) Accept() (net.Conn, error) {
+	c, err := b.Listener.Accept()
+	if err == nil && !b.of.add(c) {
 		return nil, net.ErrClosed
 	}
 	return c, err
+}
+
+// add has Close close c. After Close it closes c itself and returns false.
+func (s *Servers) add(c io.Closer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		c.Close()
+		return false
+	}
+	s.open = append(s.open, c)
+	return true
 }
 
 func (s *Servers) currentUser() *imapmemserver.User {
@@ -238,17 +207,12 @@ func (s *Servers) Append(raw []byte, at time.Time, flags ...imap.Flag) (uint32, 
 
 // AppendTo is Append for another folder.
 func (s *Servers) AppendTo(folder string, raw []byte, at time.Time, flags ...imap.Flag) (uint32, error) {
-	data, err := s.currentUser().Append(folder, literal{bytes.NewReader(raw)}, &imap.AppendOptions{Time: at, Flags: flags})
+	data, err := s.currentUser().Append(folder, bytes.NewReader(raw), &imap.AppendOptions{Time: at, Flags: flags})
 	if err != nil {
 		return 0, err
 	}
 	return uint32(data.UID), nil
 }
-
-// literal is a reader with a size.
-type literal struct{ *bytes.Reader }
-
-func (l literal) Size() int64 { return l.Reader.Size() }
 
 // Renumber empties the INBOX and changes its UIDVALIDITY.
 func (s *Servers) Renumber() error {
@@ -290,23 +254,13 @@ func (s *Servers) SetToken(token string) {
 func (s *Servers) Sent() []Sent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Sent(nil), s.sent...)
-}
-
-// News returns a channel that is closed when the next mail is accepted. Call it
-// before Sent.
-func (s *Servers) News() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.news
+	return slices.Clone(s.sent)
 }
 
 func (s *Servers) accept(m Sent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, m)
-	close(s.news)
-	s.news = make(chan struct{})
 }
 
 func (s *Servers) token() string {
@@ -367,18 +321,11 @@ type Tokens struct {
 func StartTokens(t T, refresh, access string) *Tokens {
 	t.Helper()
 	s := &Tokens{Refresh: refresh, Life: 3600, CAFile: filepath.Join(t.TempDir(), "tokens.pem")}
-	ca, err := NewCA()
+	cfg, err := localhostTLS(nil, s.CAFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, err := ca.Issue("localhost")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(s.CAFile, ca.PEM, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	listener, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{cert}})
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,32 +352,31 @@ func (s *Tokens) answer(w http.ResponseWriter, r *http.Request, refresh, access 
 		fmt.Fprint(w, s.Body)
 		return
 	}
-	secret := r.FormValue("client_secret")
+	refuse := func(status int, code, given string) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"error":%q,"error_description":"not %s"}`, code, given)
+	}
+	secret, kind, code, given := r.FormValue("client_secret"), r.FormValue("grant_type"), r.FormValue("code"), r.FormValue("refresh_token")
 	if _, basic, ok := r.BasicAuth(); ok {
 		secret = basic
 	}
-	if secret != s.Secret {
-		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprintf(w, `{"error":"invalid_client","error_description":"not %s"}`, secret)
+	consent := kind == "authorization_code"
+	switch {
+	case secret != s.Secret:
+		refuse(http.StatusUnauthorized, "invalid_client", secret)
 		return
-	}
-	consent := r.FormValue("grant_type") == "authorization_code"
-	if consent && (s.Code == "" || r.FormValue("code") != s.Code || r.FormValue("code_verifier") == "") {
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":"not %s"}`, r.FormValue("code"))
+	case consent && (s.Code == "" || code != s.Code || r.FormValue("code_verifier") == ""):
+		refuse(http.StatusBadRequest, "invalid_grant", code)
 		return
-	}
-	if given := r.FormValue("refresh_token"); !consent && (given != s.Refresh || r.FormValue("grant_type") != "refresh_token") {
-		w.WriteHeader(http.StatusBadRequest)
-		fmt.Fprintf(w, `{"error":"invalid_grant","error_description":"not %s"}`, given)
+	case !consent && (given != s.Refresh || kind != "refresh_token"):
+		refuse(http.StatusBadRequest, "invalid_grant", given)
 		return
-	}
-	more := ""
-	if consent {
-		more = fmt.Sprintf(`,"refresh_token":%q`, s.Refresh)
 	}
 	if s.Rotate {
 		s.Refresh = fmt.Sprintf("%s-%d", refresh, s.Asked)
+	}
+	more := ""
+	if consent || s.Rotate {
 		more = fmt.Sprintf(`,"refresh_token":%q`, s.Refresh)
 	}
 	if s.Life > 0 {

@@ -50,21 +50,8 @@ const (
 // StartScripted starts a server for one test. Any login is accepted.
 func StartScripted(t T) *Scripted {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	s := &Scripted{Addr: ln.Addr().String(), Validity: 7, Next: 1, Mails: map[uint32]*ScriptedMail{}}
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(c)
-		}
-	}()
+	s := &Scripted{Validity: 7, Next: 1, Mails: map[uint32]*ScriptedMail{}}
+	s.Addr = Listen(t, s.serve)
 	return s
 }
 
@@ -87,7 +74,6 @@ func (s *Scripted) Do(change func(*Scripted)) {
 }
 
 func (s *Scripted) serve(c net.Conn) {
-	defer c.Close()
 	s.Lock()
 	s.Sessions++
 	session := s.Sessions

@@ -41,7 +41,7 @@ func echo(username, password string) string {
 func (s *session) AuthenticateMechanisms() []string { return mechanisms() }
 
 func (s *session) Authenticate(mech string) (sasl.Server, error) {
-	server := saslServer(s.servers, mech, imapserver.ErrAuthFailed)
+	server := saslServer(s.servers, mech, imapserver.ErrAuthFailed, func() {})
 	if server == nil {
 		return nil, &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no such mechanism"}
 	}
@@ -77,25 +77,11 @@ type delivery struct {
 func (d *delivery) AuthMechanisms() []string { return mechanisms() }
 
 func (d *delivery) Auth(mech string) (sasl.Server, error) {
-	server := saslServer(d.servers, mech, smtp.ErrAuthFailed)
+	server := saslServer(d.servers, mech, smtp.ErrAuthFailed, func() { d.trusted = true })
 	if server == nil {
 		return nil, smtp.ErrAuthUnknownMechanism
 	}
-	return loginRecorder{server, &d.trusted}, nil
-}
-
-// loginRecorder records that a login succeeded.
-type loginRecorder struct {
-	sasl.Server
-	done *bool
-}
-
-func (n loginRecorder) Next(response []byte) ([]byte, bool, error) {
-	challenge, done, err := n.Server.Next(response)
-	if done && err == nil {
-		*n.done = true
-	}
-	return challenge, done, err
+	return server, nil
 }
 
 func (d *delivery) Mail(from string, _ *smtp.MailOptions) error {
@@ -142,11 +128,12 @@ func mechanisms() []string { return []string{"PLAIN", "XOAUTH2", "OAUTHBEARER"} 
 
 // saslServer returns a server that checks logins against s, or nil for an
 // unknown mechanism. A refused login ends in the error refused.
-func saslServer(s *Servers, mech string, refused error) sasl.Server {
+func saslServer(s *Servers, mech string, refused error, accepted func()) sasl.Server {
 	switch mech {
 	case "PLAIN":
 		return sasl.NewPlainServer(func(_, username, password string) error {
 			if s.login(username, password) {
+				accepted()
 				return nil
 			}
 			if s.options.Echo {
@@ -155,9 +142,9 @@ func saslServer(s *Servers, mech string, refused error) sasl.Server {
 			return refused
 		})
 	case "XOAUTH2":
-		return &tokenServer{want: "user=" + s.Username + "\x01auth=Bearer %s\x01\x01", servers: s, refused: refused}
+		return &tokenServer{want: "user=" + s.Username + "\x01auth=Bearer %s\x01\x01", servers: s, refused: refused, accepted: accepted}
 	case "OAUTHBEARER":
-		return &tokenServer{want: "n,a=" + s.Username + ",\x01auth=Bearer %s\x01\x01", servers: s, refused: refused}
+		return &tokenServer{want: "n,a=" + s.Username + ",\x01auth=Bearer %s\x01\x01", servers: s, refused: refused, accepted: accepted}
 	}
 	return nil
 }
@@ -168,6 +155,7 @@ type tokenServer struct {
 	want      string // with %s for the token
 	servers   *Servers
 	refused   error
+	accepted  func()
 	explained bool
 }
 
@@ -179,6 +167,7 @@ func (t *tokenServer) Next(response []byte) ([]byte, bool, error) {
 	case response == nil:
 		return nil, false, errors.New("no initial response")
 	case token != "" && string(response) == fmt.Sprintf(t.want, token):
+		t.accepted()
 		return nil, true, nil
 	}
 	t.explained = true

@@ -58,10 +58,15 @@ func (s *Signer) Sign(raw []byte, change ...func(*dkim.SignOptions)) ([]byte, er
 // fields: a field that is named more often than it occurs cannot be added later. tags are
 // additional tags, such as "darn=example.org".
 func (s *Signer) SignFields(raw []byte, fields []string, tags ...string) []byte {
-	header, body, _ := strings.Cut(string(raw), "\r\n\r\n")
-	sum := sha256.Sum256([]byte(relaxedBody(body)))
+	signed, err := s.Sign(raw)
+	if err != nil {
+		panic(err) // never happens with our mails
+	}
+	_, after, _ := strings.Cut(string(signed), " bh=")
+	bodyHash, _, _ := strings.Cut(after, ";")
+	header, _, _ := strings.Cut(string(raw), "\r\n\r\n")
 	value := fmt.Sprintf(" v=1; a=ed25519-sha256; c=relaxed/relaxed; d=%s; s=%s;\r\n h=%s;\r\n bh=%s;",
-		s.Domain, s.Selector, strings.Join(fields, ":\r\n "), base64.StdEncoding.EncodeToString(sum[:]))
+		s.Domain, s.Selector, strings.Join(fields, ":\r\n "), bodyHash)
 	for _, tag := range append(tags, "b=") {
 		value += "\r\n " + tag
 		if tag != "b=" {
@@ -106,21 +111,4 @@ func unfolded(header string) []string {
 		fields[i] = strings.ToLower(strings.TrimSpace(name)) + ":" + strings.Join(strings.Fields(value), " ")
 	}
 	return fields
-}
-
-// relaxedBody returns a body in relaxed form (RFC 6376 section 3.4.4).
-func relaxedBody(body string) string {
-	blanks := func(r rune) bool { return r == ' ' || r == '\t' }
-	var b strings.Builder
-	for line := range strings.SplitSeq(body, "\r\n") {
-		words := strings.Join(strings.FieldsFunc(line, blanks), " ")
-		if words != "" && blanks(rune(line[0])) {
-			words = " " + words
-		}
-		b.WriteString(words + "\r\n")
-	}
-	if text := strings.TrimRight(b.String(), "\r\n"); text != "" {
-		return text + "\r\n"
-	}
-	return ""
 }

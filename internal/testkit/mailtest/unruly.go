@@ -13,9 +13,9 @@ import (
 // gets no bytes. If end is true, the connection breaks after told.
 type Meddler func(command string, a Answer) (told Answer, end bool)
 
-// StartUnruly starts a proxy in front of an IMAP server without TLS, for one test, and returns
-// its address. Several connections call meddle at the same time.
-func StartUnruly(t T, server string, meddle Meddler) (addr string) {
+// Listen serves each connection of a test in a goroutine, and returns the address. A connection ends
+// when serve returns.
+func Listen(t T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -24,21 +24,32 @@ func StartUnruly(t T, server string, meddle Meddler) (addr string) {
 	t.Cleanup(func() { ln.Close() })
 	go func() {
 		for {
-			client, err := ln.Accept()
+			c, err := ln.Accept()
 			if err != nil {
 				return
 			}
-			remote, err := net.Dial("tcp", server)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			c := &unrulyConn{client: client, server: remote, meddle: meddle}
-			go c.commands() // both end when either end of the connection does
-			go c.answers()
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
 		}
 	}()
 	return ln.Addr().String()
+}
+
+// StartUnruly starts a proxy in front of an IMAP server without TLS, for one test, and returns
+// its address. Several connections call meddle at the same time.
+func StartUnruly(t T, server string, meddle Meddler) (addr string) {
+	t.Helper()
+	return Listen(t, func(client net.Conn) {
+		remote, err := net.Dial("tcp", server)
+		if err != nil {
+			return
+		}
+		c := &unrulyConn{client: client, server: remote, meddle: meddle}
+		go c.commands() // both end when either end of the connection does
+		c.answers()
+	})
 }
 
 // unrulyConn is one connection through the proxy.
@@ -123,28 +134,13 @@ const (
 // second.
 func StartSlowLine(t T, to string, rate int) *SlowLine {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &SlowLine{Addr: ln.Addr().String(), to: to, rate: rate}
+	l := &SlowLine{to: to, rate: rate}
 	l.changed = sync.NewCond(&l.mu)
-	var conns sync.WaitGroup
 	end := make(chan struct{})
-	conns.Go(func() {
-		for {
-			client, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			conns.Go(func() { l.serve(client, end) })
-		}
-	})
+	l.Addr = Listen(t, func(client net.Conn) { l.serve(client, end) })
 	t.Cleanup(func() {
 		close(end)
 		l.Resume()
-		ln.Close()
-		conns.Wait()
 	})
 	return l
 }
@@ -176,7 +172,6 @@ func (l *SlowLine) Carried(n int64) {
 
 // serve carries one connection until one side, or the test, ends it.
 func (l *SlowLine) serve(client net.Conn, end <-chan struct{}) {
-	defer client.Close()
 	server, err := net.Dial("tcp", l.to)
 	if err != nil {
 		return

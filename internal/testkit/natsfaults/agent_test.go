@@ -2,6 +2,7 @@ package natsfaults_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,30 +54,17 @@ func wired(dir string, carrier cycle.Carrier, handle string, peers []string, c c
 	}
 }
 
-// order is what a turn is told to do, in the text of its message: "N send A,B ask C".
+// order is what a turn is told to do, in the text of its message. A text that is not JSON is a number.
 type order struct {
-	number    string
-	send, ask []string // handles
-}
-
-func (o order) String() string {
-	return fmt.Sprintf("%s send %s ask %s", o.number, strings.Join(o.send, ","), strings.Join(o.ask, ","))
-}
-
-func parseOrder(text string) order {
-	var o order
-	list := func(s string) []string { return strings.FieldsFunc(s, func(r rune) bool { return r == ',' }) }
-	head, rest, _ := strings.Cut(strings.TrimSpace(text), " send ")
-	send, ask, _ := strings.Cut(rest, "ask")
-	o.number, o.send, o.ask = head, list(strings.TrimSpace(send)), list(strings.TrimSpace(ask))
-	return o
+	Number    string
+	Send, Ask []string // handles
 }
 
 // member is an agent of the test.
 type member struct {
 	*cycle.Agent
 	client   *natsmesh.Client
-	patience func() time.Duration // of a question
+	patience time.Duration // of a question, by the clock of the agent
 
 	mu    sync.Mutex
 	begun map[string]int  // turns begun, by the number of the order
@@ -93,28 +81,31 @@ func (m *member) turn(ctx context.Context, at turn.Attempt) (turn.Result, error)
 	if err != nil {
 		return turn.Result{}, err
 	}
-	o := parseOrder(string(text))
+	var o order
+	if json.Unmarshal(text, &o) != nil {
+		o.Number = strings.TrimSpace(string(text))
+	}
 	m.mu.Lock()
 	again := m.asked[at.TurnID] // the reports are there
-	if len(o.ask) > 0 {
+	if len(o.Ask) > 0 {
 		m.asked[at.TurnID] = true
 	}
 	if !again {
-		m.begun[o.number]++
+		m.begun[o.Number]++
 	}
 	m.mu.Unlock()
-	done := turn.Result{Status: turn.Success, Text: "done " + o.number}
+	done := turn.Result{Status: turn.Success, Text: "done " + o.Number}
 	if again {
 		return done, nil
 	}
 	in := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}
-	for n, to := range o.send {
-		if err := m.Send(ctx, in, to, fmt.Sprintf("%s.s%d", o.number, n)); err != nil {
+	for n, to := range o.Send {
+		if err := m.Send(ctx, in, to, fmt.Sprintf("%s.s%d", o.Number, n)); err != nil {
 			return turn.Result{}, err
 		}
 	}
-	for n, to := range o.ask {
-		q := cycle.Question{To: to, Text: fmt.Sprintf("%s.a%d", o.number, n), Patience: m.patience()}
+	for n, to := range o.Ask {
+		q := cycle.Question{To: to, Text: fmt.Sprintf("%s.a%d", o.Number, n), Patience: m.patience}
 		if _, err := m.Ask(ctx, in, q); err != nil {
 			return turn.Result{}, err
 		}

@@ -1,12 +1,12 @@
 package natsfaults_test
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/textproto"
+	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,7 +37,7 @@ type siege struct {
 func newSiege(t *testing.T, more ...string) *siege {
 	t.Helper()
 	s := &siege{t: t, engine: fleettest.Start(t, append([]string{"alice", "bob", "carol", "mallory", "eve"}, more...)...)}
-	hurry(t, s.engine, time.Second)
+	hurry(s.engine, time.Second)
 	c := newClock(speed)
 	keys := s.engine.Keys()
 	client := s.engine.Client("bob")
@@ -67,20 +67,15 @@ func (s *siege) honest() {
 // poll polls until nothing is left to do.
 func (s *siege) poll() {
 	s.t.Helper()
-	over := time.After(time.Minute)
-	for tick := time.NewTicker(50 * time.Millisecond); ; {
+	err := settle(50*time.Millisecond, time.Minute, func() string {
 		if _, err := s.Poll(s.t.Context(), cycle.PollOptions{}); err != nil {
 			s.t.Fatal(err)
 		}
 		_, why := s.restless(s.t.Context())
-		if why == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-over:
-			s.t.Fatalf("it does not come to rest: %s", why)
-		}
+		return why
+	})
+	if err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -103,10 +98,7 @@ func (s *siege) unharmed() {
 func (s *siege) gated() map[string]int {
 	s.t.Helper()
 	count := map[string]int{}
-	for l, err := range s.Store.History(state.LineGate) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+	for _, l := range s.history(s.t, state.LineGate) {
 		count[l.Gate]++
 	}
 	return count
@@ -125,18 +117,9 @@ func (s *siege) captured(subject string) *nats.Msg {
 	if err := json.Unmarshal(a.Data, &got); err != nil {
 		s.t.Fatal(err)
 	}
-	_, fields, _ := bytes.Cut(got.Message.Headers, []byte("\r\n"))
-	header := nats.Header{}
-	for r := textproto.NewReader(bufio.NewReader(bytes.NewReader(fields))); ; {
-		line, err := r.ReadLine()
-		if err != nil || line == "" {
-			break
-		}
-		name, value, _ := strings.Cut(line, ": ")
-		header[name] = []string{value}
-	}
-	if header.Get("Asl-Sig") == "" {
-		s.t.Fatalf("%s: %s", subject, a.Data)
+	header, err := nats.DecodeHeadersMsg(got.Message.Headers)
+	if err != nil || header.Get("Asl-Sig") == "" {
+		s.t.Fatalf("%s: %s, %v", subject, a.Data, err)
 	}
 	delete(header, "Nats-Msg-Id") // with it the engine itself knows a repeat
 	return &nats.Msg{Subject: subject, Header: header, Data: got.Message.Data}
@@ -145,15 +128,9 @@ func (s *siege) captured(subject string) *nats.Msg {
 // again returns a copy of a message with other headers, on another subject, or with
 // another body, as far as they are given.
 func again(m *nats.Msg, subject, body string, headers ...string) *nats.Msg {
-	c := &nats.Msg{Subject: m.Subject, Header: nats.Header{}, Data: m.Data}
-	for name, values := range m.Header {
-		c.Header[name] = values
-	}
+	c := &nats.Msg{Subject: cmp.Or(subject, m.Subject), Header: maps.Clone(m.Header), Data: m.Data}
 	for n := 0; n < len(headers); n += 2 {
 		c.Header[headers[n]] = []string{headers[n+1]}
-	}
-	if subject != "" {
-		c.Subject = subject
 	}
 	if body != "" {
 		c.Data = []byte(body)

@@ -2,6 +2,7 @@ package natsfaults_test
 
 import (
 	"strings"
+	"testing"
 	"time"
 
 	"agentstateloop/mesh"
@@ -12,7 +13,6 @@ import (
 type sums struct {
 	messages, reports, turns int // that were sent, and came; that came to agents
 	lost                     int // with the engine
-	again                    int // deliveries of what was known
 }
 
 // check compares what left all outboxes with what came into all inboxes, as the histories
@@ -26,7 +26,7 @@ func (w *world) check() (s sums) {
 	}
 	for _, m := range w.members {
 		rows := map[string]state.Effect{}
-		for l := range w.history(m, state.LineEffect, state.LineDelivery) {
+		for _, l := range m.history(w.t, state.LineEffect, state.LineDelivery) {
 			switch {
 			case l.Kind == state.LineEffect && l.Effect != nil && l.Effect.Channel == state.ByMesh:
 				rows[l.ID] = *l.Effect
@@ -42,14 +42,13 @@ func (w *world) check() (s sums) {
 	for _, m := range w.members {
 		w.checkInbox(m, sent[m.Handle], &s)
 	}
-	s.again = w.books.again
 	return s
 }
 
 // checkInbox checks what came to an agent, of what was sent to it.
 func (w *world) checkInbox(m *member, sent map[string]letter, s *sums) {
 	came, turns, reported := map[string]int{}, map[string]int{}, map[string]int{}
-	for l := range w.history(m, state.LineMessage, state.LineTask, state.LineEdge, state.LineNote, state.LineEnded, state.LineGate) {
+	for _, l := range m.history(w.t, state.LineMessage, state.LineTask, state.LineEdge, state.LineNote, state.LineEnded, state.LineGate) {
 		switch {
 		case l.Kind == state.LineGate, l.Kind == state.LineEnded:
 			w.t.Errorf("%s: %s %s %s: %s", m.Handle, l.Kind, l.What, l.Key, l.Reason)
@@ -101,16 +100,14 @@ func (w *world) checkInbox(m *member, sent map[string]letter, s *sums) {
 	s.turns += len(turns)
 }
 
-// history returns lines of an agent's history.
-func (w *world) history(m *member, kinds ...state.LineKind) func(func(state.Line) bool) {
-	return func(yield func(state.Line) bool) {
-		for l, err := range m.Store.History(kinds...) {
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if !yield(l) {
-				return
-			}
+// history returns lines of the history of an agent.
+func (m *member) history(t *testing.T, kinds ...state.LineKind) (lines []state.Line) {
+	for l, err := range m.Store.History(kinds...) {
+		if err != nil {
+			t.Error(err)
+			break
 		}
+		lines = append(lines, l)
 	}
+	return lines
 }

@@ -120,7 +120,7 @@ func TestKilledReceivers(t *testing.T) {
 		handles = append(handles, "doomed"+strconv.Itoa(n))
 	}
 	e := fleettest.StartCluster(t, handles...)
-	hurry(t, e, time.Second)
+	hurry(e, time.Second)
 	k := &killing{t: t, engine: e, dir: t.TempDir(), clock: newClock(speed), writer: e.Client(writer), reports: map[string]map[string]bool{}}
 	slots, round := make(chan struct{}, 2), 0
 	// The first poll of an agent does more: each point is tried in one, and in a later one.
@@ -195,21 +195,19 @@ func (k *killing) one(slots chan struct{}, handle string, round, point int) {
 	m := d.member()
 	defer m.Close()
 	q.From = writer
-	over := time.After(time.Minute)
-	for tick := time.NewTicker(100 * time.Millisecond); ; {
+	err = settle(100*time.Millisecond, time.Minute, func() string {
 		if _, err := m.Poll(ctx, cycle.PollOptions{}); err != nil {
 			t.Errorf("point %d: %v", point, err)
 		}
 		s, why := m.restless(ctx)
-		if _, seen := s.Seen[q.Key()]; seen && why == "" {
-			break
+		if _, seen := s.Seen[q.Key()]; !seen && why == "" {
+			why = "it has not seen the message"
 		}
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Errorf("point %d: it does not come to rest: %s", point, why)
-			return
-		}
+		return why
+	})
+	if err != nil {
+		t.Errorf("point %d: %v", point, err)
+		return
 	}
 	k.checkHistory(m, q, point)
 }
@@ -217,11 +215,7 @@ func (k *killing) one(slots chan struct{}, handle string, round, point int) {
 // checkHistory checks that a message is in the inbox once and has had one turn.
 func (k *killing) checkHistory(m *member, q mesh.Message, point int) {
 	count := map[state.LineKind]int{}
-	for l, err := range m.Store.History(state.LineMessage, state.LineTask, state.LineDuplicate) {
-		if err != nil {
-			k.t.Error(err)
-			return
-		}
+	for _, l := range m.history(k.t, state.LineMessage, state.LineTask, state.LineDuplicate) {
 		if l.Key == q.Key() {
 			count[l.Kind]++
 		}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,9 +30,7 @@ func readFrame(r *bufio.Reader) (frame, error) {
 		return f, nil
 	}
 	f.verb = words[0]
-	switch f.verb {
-	case "MSG", "HMSG", "PUB", "HPUB":
-	default:
+	if !slices.Contains([]string{"MSG", "HMSG", "PUB", "HPUB"}, f.verb) {
 		return f, nil
 	}
 	f.subject = words[1]
@@ -47,26 +46,17 @@ func readFrame(r *bufio.Reader) (frame, error) {
 
 // kind says what a frame is for the mesh, or "" if it is of no interest.
 func (f frame) kind() string {
-	switch f.verb {
-	case "PUB", "HPUB":
-		switch {
-		case strings.HasPrefix(f.subject, "$JS.ACK."):
-			return "acknowledgement"
-		case strings.HasPrefix(f.subject, "$JS.API.CONSUMER.MSG.NEXT."):
-			return "pull"
-		case strings.HasPrefix(f.subject, "asl.box."):
-			return "post"
-		}
-	case "MSG", "HMSG":
-		switch {
-		case strings.HasPrefix(f.subject, "asl.box."):
-			return "delivery"
-		case strings.HasSuffix(f.subject, ".stored"):
-			return "PubAck"
-		case strings.HasSuffix(f.subject, ".end"):
-			return "end of a pull"
-		case strings.HasPrefix(f.subject, "cmd.agent."):
-			return "ring"
+	for _, k := range []struct{ verb, prefix, suffix, kind string }{
+		{"PUB", "$JS.ACK.", "", "acknowledgement"},
+		{"PUB", "$JS.API.CONSUMER.MSG.NEXT.", "", "pull"},
+		{"PUB", "asl.box.", "", "post"},
+		{"MSG", "asl.box.", "", "delivery"},
+		{"MSG", "", ".stored", "PubAck"},
+		{"MSG", "", ".end", "end of a pull"},
+		{"MSG", "cmd.agent.", "", "ring"},
+	} {
+		if strings.TrimPrefix(f.verb, "H") == k.verb && strings.HasPrefix(f.subject, k.prefix) && strings.HasSuffix(f.subject, k.suffix) {
+			return k.kind
 		}
 	}
 	return ""

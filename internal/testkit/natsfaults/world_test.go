@@ -25,9 +25,7 @@ type world struct {
 	members []*member
 	books   *books
 	ackWait time.Duration // after which what is not acknowledged comes again
-
-	patience time.Duration // of a question, by their clock
-	loss     time.Time     // when the engine lost all that it had; zero if it did not
+	loss    time.Time     // when the engine lost all that it had; zero if it did not
 }
 
 const (
@@ -37,12 +35,12 @@ const (
 
 // newWorld starts it. What w carries may be nil: then nothing lies between the agents and
 // the servers.
-func newWorld(t *testing.T, timeout time.Duration, w *wire) *world {
+func newWorld(t *testing.T, timeout, patience time.Duration, w *wire) *world {
 	var handles []string
 	for n := range agents {
 		handles = append(handles, "agent"+strconv.Itoa(n))
 	}
-	wo := &world{t: t, engine: fleettest.StartCluster(t, handles...), clock: newClock(speed), books: newBooks(), ackWait: time.Minute, patience: 20 * time.Hour}
+	wo := &world{t: t, engine: fleettest.StartCluster(t, handles...), clock: newClock(speed), books: &books{kept: map[letter]time.Time{}}, ackWait: time.Minute}
 	if !long() {
 		wo.ackWait = 3 * time.Second
 	}
@@ -55,7 +53,7 @@ func newWorld(t *testing.T, timeout time.Duration, w *wire) *world {
 			client.Dial = w.dial
 		}
 		m := newMember(client)
-		m.patience = func() time.Duration { return wo.patience }
+		m.patience = patience
 		m.Agent = wired(dir, &post{client, wo.books}, handle, slices.DeleteFunc(slices.Clone(handles), func(h string) bool { return h == handle }), wo.clock)
 		m.RunTurn = m.turn
 		wo.members = append(wo.members, m)
@@ -65,47 +63,15 @@ func newWorld(t *testing.T, timeout time.Duration, w *wire) *world {
 
 // hurry has what is not acknowledged come again sooner than after the minute of
 // docs/design.md, so that a short test need not wait for it.
-func (w *world) hurry() { hurry(w.t, w.engine, w.ackWait) }
+func (w *world) hurry() { hurry(w.engine, w.ackWait) }
 
-func hurry(t *testing.T, e *fleettest.Engine, wait time.Duration) {
-	t.Helper()
-	admin := e.Conn("")
-	defer admin.Close()
+func hurry(e *fleettest.Engine, wait time.Duration) {
 	for handle := range e.Users {
 		c := fleet.Mailbox(handle)
 		c.AckWait = wait
 		request := map[string]any{"stream_name": fleet.MailboxStream, "config": c, "action": "update"}
-		e.Until("the consumer of "+handle+" is changed", func(ctx context.Context) error {
-			return ask(ctx, admin, "CONSUMER.DURABLE.CREATE."+fleet.MailboxStream+"."+handle, request, &struct{}{})
-		})
+		e.Ask("CONSUMER.DURABLE.CREATE."+fleet.MailboxStream+"."+handle, request, nil)
 	}
-}
-
-// ask asks JetStream.
-func ask(ctx context.Context, c *fleet.Conn, subject string, request, into any) error {
-	var body []byte
-	if request != nil {
-		var err error
-		if body, err = json.Marshal(request); err != nil {
-			return err
-		}
-	}
-	a, err := c.Request(ctx, "$JS.API."+subject, body, nil)
-	if err != nil {
-		return err
-	}
-	var refused struct {
-		Error *struct {
-			Text string `json:"description"`
-		} `json:"error"`
-	}
-	if err := json.Unmarshal(a.Data, &refused); err != nil {
-		return err
-	}
-	if refused.Error != nil {
-		return errors.New(refused.Error.Text)
-	}
-	return json.Unmarshal(a.Data, into)
 }
 
 // load has all agents work. Each has an order at a time, until harm returns; then they
@@ -135,16 +101,17 @@ func (w *world) live(ctx, working context.Context, m *member, n int, random *ran
 			return
 		}
 		if _, open := s.Message(key); !open && working.Err() == nil && len(s.Outbox) < 10 {
-			o := order{number: fmt.Sprintf("%d.%d", n, told)}
+			o := order{Number: fmt.Sprintf("%d.%d", n, told)}
 			told++
 			for range 3 {
-				o.send = append(o.send, w.members[(n+1+random.IntN(agents-1))%agents].Handle)
+				o.Send = append(o.Send, w.members[(n+1+random.IntN(agents-1))%agents].Handle)
 			}
 			// They ask agents behind them only: two that ask each other wait for each other.
 			if n < agents-1 && random.IntN(2) == 0 {
-				o.ask = []string{w.members[n+1+random.IntN(agents-1-n)].Handle}
+				o.Ask = []string{w.members[n+1+random.IntN(agents-1-n)].Handle}
 			}
-			if key, err = m.Tell(ctx, "operator", o.String()); err != nil {
+			text, _ := json.Marshal(o)
+			if key, err = m.Tell(ctx, "operator", string(text)); err != nil {
 				w.t.Error(err)
 				return
 			}
@@ -162,23 +129,28 @@ func (w *world) live(ctx, working context.Context, m *member, n int, random *ran
 // and the engine has no message.
 func (w *world) rest() {
 	w.t.Helper()
-	admin := w.engine.Conn("")
-	defer admin.Close()
-	over := time.After(3*time.Minute + 2*w.ackWait)
-	for tick := time.NewTicker(200 * time.Millisecond); ; {
-		why := w.restless(admin)
+	if err := settle(200*time.Millisecond, 3*time.Minute+2*w.ackWait, w.restless); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// settle waits until restless has no reason. It asks at this pace.
+func settle(pace, patience time.Duration, restless func() (why string)) error {
+	over := time.After(patience)
+	for tick := time.NewTicker(pace); ; {
+		why := restless()
 		if why == "" {
-			return
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-over:
-			w.t.Fatalf("it does not come to rest: %s", why)
+			return fmt.Errorf("it does not come to rest: %s", why)
 		}
 	}
 }
 
-func (w *world) restless(admin *fleet.Conn) string {
+func (w *world) restless() string {
 	for _, m := range w.members {
 		if _, why := m.restless(w.t.Context()); why != "" {
 			return why
@@ -189,9 +161,7 @@ func (w *world) restless(admin *fleet.Conn) string {
 			Messages int `json:"messages"`
 		} `json:"state"`
 	}
-	if err := ask(w.t.Context(), admin, "STREAM.INFO."+fleet.MailboxStream, nil, &info); err != nil {
-		return err.Error()
-	}
+	w.engine.Ask("STREAM.INFO."+fleet.MailboxStream, nil, &info)
 	if info.State.Messages > 0 {
 		return fmt.Sprintf("the engine has %d messages", info.State.Messages)
 	}

@@ -12,30 +12,8 @@ import (
 	"agentstateloop/internal/testkit/scripted"
 )
 
-// places are where the model has a notch cut.
-var places = []string{"left", "middle", "right"}
-
-// model asks for the next notch that the conversation does not show as cut, and
-// answers when all are. It does not repeat a call whose result is unknown.
-func model(q scripted.Request) scripted.Reply {
-	done, at := map[string]bool{}, map[string]string{}
-	for _, m := range q.Messages {
-		for _, c := range m.Calls {
-			var args struct{ At string }
-			json.Unmarshal([]byte(c.Args), &args)
-			at[c.ID] = args.At
-		}
-		for _, r := range m.Results {
-			done[at[r.ID]] = done[at[r.ID]] || !strings.Contains(r.Text, "Not run:")
-		}
-	}
-	for _, p := range places {
-		if !done[p] {
-			return scripted.Reply{Text: "Now " + p + ".", Calls: []scripted.Call{{ID: fmt.Sprintf("c%d", q.Number), Name: "notch", Args: fmt.Sprintf(`{"at":%q}`, p)}}}
-		}
-	}
-	return scripted.Reply{Text: "you said: cut three notches"}
-}
+// notches are the arguments of the calls that the model makes.
+var notches = []string{`{"at":"left"}`, `{"at":"middle"}`, `{"at":"right"}`}
 
 // priceOfAnswer is what one answer costs, in dollars: 100 tokens in and 20 out.
 const priceOfAnswer = 100*2.5e-6 + 20*10e-6
@@ -69,6 +47,7 @@ echo cut
 
 func setAPI(s *story) {
 	var last sync.Mutex
+	model := scripted.EachOnce("notch", notches, "you said: cut three notches")
 	server := &scripted.Server{Script: func(q scripted.Request) scripted.Reply {
 		last.Lock()
 		defer last.Unlock()
@@ -118,14 +97,14 @@ func holdAPI(c *crash) {
 	for _, e := range c.collect() {
 		cut[e.text]++
 	}
-	for _, p := range places {
-		n := cut[fmt.Sprintf(`{"at":%q}`, p)]
+	for _, args := range notches {
+		n := cut[args]
 		if n == 0 && unknown > 0 {
 			unknown--
 			continue
 		}
 		if n != 1 {
-			c.Errorf("%s was cut %d times, want 1", p, n)
+			c.Errorf("%s was cut %d times, want 1", args, n)
 		}
 	}
 	var status struct {

@@ -185,23 +185,23 @@ func (d *disk) change(sets ...set) {
 	d.pending = append(d.pending, c)
 }
 
-// put gives a new node its first name.
-func (d *disk) put(path string, n *node) error {
+// put gives a node a name, or with -1 removes the name. A name outside of the folder is of no interest.
+func (d *disk) put(path string, node int) error {
+	if !d.inside(path) {
+		return nil
+	}
 	at, err := d.slot(path)
 	if err == nil {
-		d.change(set{at, d.add(n)})
+		d.change(set{at, node})
 	}
 	return err
 }
 
 func (d *disk) open(path string, create, truncate bool, mode int64) error {
-	if !d.inside(path) {
-		return nil
-	}
 	n := d.find(path)
 	switch {
 	case n == nil && create:
-		return d.put(path, &node{mode: fs.FileMode(mode)})
+		return d.put(path, d.add(&node{mode: fs.FileMode(mode)}))
 	case n != nil && truncate && len(n.live) > 0:
 		return d.truncate(path, 0)
 	}
@@ -291,13 +291,12 @@ func (d *disk) rename(from, to string) error {
 	if n == nil {
 		return fmt.Errorf("%s was renamed to %s, and the trace does not show where it comes from", from, to)
 	}
+	if !d.inside(to) {
+		return d.put(from, -1)
+	}
 	old, err := d.slot(from)
 	if err != nil {
 		return err
-	}
-	if !d.inside(to) {
-		d.change(set{old, -1})
-		return nil
 	}
 	next, err := d.slot(to)
 	if err != nil {
@@ -318,36 +317,17 @@ func (d *disk) link(from, to string) error {
 	if n == nil {
 		return fmt.Errorf("%s was linked, and the trace does not show where it comes from", from)
 	}
-	at, err := d.slot(to)
-	if err == nil {
-		d.change(set{at, n.id})
-	}
-	return err
+	return d.put(to, n.id)
 }
 
 func (d *disk) symlink(target, path string) error {
-	if !d.inside(path) {
-		return nil
-	}
-	return d.put(path, &node{mode: 0o777, target: target})
+	return d.put(path, d.add(&node{mode: 0o777, target: target}))
 }
 
-func (d *disk) unlink(path string) error {
-	if !d.inside(path) {
-		return nil
-	}
-	at, err := d.slot(path)
-	if err == nil {
-		d.change(set{at, -1})
-	}
-	return err
-}
+func (d *disk) unlink(path string) error { return d.put(path, -1) }
 
 func (d *disk) mkdir(path string, mode int64) error {
-	if !d.inside(path) {
-		return nil
-	}
-	return d.put(path, &node{dir: true, mode: fs.FileMode(mode)})
+	return d.put(path, d.add(&node{dir: true, mode: fs.FileMode(mode)}))
 }
 
 func (d *disk) chmod(path string, mode int64) error {
@@ -381,11 +361,10 @@ func (d *disk) tree(names slots, read func(*node) []byte) tree {
 			n, name := d.nodes[s.node], filepath.Join(path, s.name)
 			f := file{dir: n.dir, mode: n.mode, target: n.target}
 			if n.dir {
-				all[name] = f
 				walk(n.id, name)
-				continue
+			} else {
+				f.content = string(read(n))
 			}
-			f.content = string(read(n))
 			all[name] = f
 		}
 	}

@@ -3,7 +3,7 @@ package powerloss
 import (
 	"context"
 	"encoding/json"
-	"path/filepath"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -34,11 +34,8 @@ func (c *crash) history(kind string) (found []line) {
 }
 
 // deliverables returns the text of all output boxes.
-func (c *crash) deliverables() (all string) {
-	for _, name := range c.files(filepath.Join(stateDir, "turns/*/*/output/deliverable.txt")) {
-		all += c.read(strings.TrimPrefix(name, c.root+"/")) + "\n"
-	}
-	return all
+func (c *crash) deliverables() string {
+	return c.contents(stateDir + "/turns/*/*/output/deliverable.txt")
 }
 
 func setHand(s *story) { s.configure(scriptPart, uncronned) }
@@ -93,8 +90,7 @@ func holdHand(c *crash) {
 const withFile = "back with it"
 
 func setMesh(s *story) {
-	part := meshPart
-	s.configure("[trust]\nmesh = \"open\"\n", strings.Replace(part, "%q", `"`+s.world.url+`"`, 1), scriptPart, uncronned)
+	s.configure("[trust]\nmesh = \"open\"\n", fmt.Sprintf(meshPart, s.world.url), scriptPart, uncronned)
 }
 
 // tellMesh: another agent writes, with a file and without, and is answered.

@@ -1,6 +1,7 @@
 package powerloss
 
 import (
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -10,8 +11,9 @@ import (
 	"testing"
 )
 
-// steps plays calls on the disk of a new folder that holds the file old with "before".
-func steps(t *testing.T, play ...func(d *disk) error) *disk {
+// steps plays steps such as "create a, write a text, rename a b" on the disk of a new folder that
+// holds the file old with "before".
+func steps(t *testing.T, steps string) *disk {
 	t.Helper()
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "old"), []byte("before"), 0o600); err != nil {
@@ -21,37 +23,32 @@ func steps(t *testing.T, play ...func(d *disk) error) *disk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range play {
+	for i, step := range strings.Split(steps, ", ") {
 		d.began, d.ended = int64(2*i+1), int64(2*i+2)
-		if err := p(d); err != nil {
-			t.Fatal(err)
+		if err := d.step(strings.SplitN(step, " ", 3)); err != nil {
+			t.Fatalf("%s: %v", step, err)
 		}
 	}
 	return d
 }
 
-func create(name string) func(*disk) error {
-	return func(d *disk) error { return d.open(filepath.Join(d.root, name), true, false, 0o600) }
-}
-
-func write(name, text string) func(*disk) error {
-	return func(d *disk) error { return d.write(filepath.Join(d.root, name), -1, []byte(text)) }
-}
-
-func fsync(name string) func(*disk) error {
-	return func(d *disk) error { return d.sync(filepath.Join(d.root, name)) }
-}
-
-func rename(from, to string) func(*disk) error {
-	return func(d *disk) error { return d.rename(filepath.Join(d.root, from), filepath.Join(d.root, to)) }
-}
-
-func mkdir(name string) func(*disk) error {
-	return func(d *disk) error { return d.mkdir(filepath.Join(d.root, name), 0o700) }
-}
-
-func unlink(name string) func(*disk) error {
-	return func(d *disk) error { return d.unlink(filepath.Join(d.root, name)) }
+func (d *disk) step(words []string) error {
+	path := filepath.Join(d.root, words[1])
+	switch words[0] {
+	case "create":
+		return d.open(path, true, false, 0o600)
+	case "write":
+		return d.write(path, -1, []byte(words[2]))
+	case "fsync":
+		return d.sync(path)
+	case "rename":
+		return d.rename(path, filepath.Join(d.root, words[2]))
+	case "mkdir":
+		return d.mkdir(path, 0o700)
+	case "unlink":
+		return d.unlink(path)
+	}
+	return errors.New("no such step")
 }
 
 // shown returns a tree as one line.
@@ -66,48 +63,30 @@ func shown(t tree) string {
 // TestAfter lists all disks that a power loss may leave.
 func TestAfter(t *testing.T) {
 	for name, c := range map[string]struct {
-		play []func(*disk) error
-		may  []string
+		steps string
+		may   []string
 	}{
-		"a file without an fsync": {
-			[]func(*disk) error{create("a"), write("a", "text")},
-			[]string{"old=before", "a= old=before", "a=0000 old=before", "a=text old=before"},
-		},
-		"a file with an fsync has its content if it has its name": {
-			[]func(*disk) error{create("a"), write("a", "text"), fsync("a")},
-			[]string{"old=before", "a=text old=before"},
-		},
-		"with an fsync of the folder too it is there": {
-			[]func(*disk) error{create("a"), write("a", "text"), fsync("a"), fsync(".")},
-			[]string{"a=text old=before"},
-		},
-		"a rename without an fsync of the file": {
-			[]func(*disk) error{create("a"), write("a", "text"), rename("a", "old"), fsync(".")},
-			[]string{"old=", "old=0000", "old=text"},
-		},
-		"a rename is whole": {
-			[]func(*disk) error{create("a"), write("a", "text"), fsync("a"), fsync("."), rename("a", "old")},
-			[]string{"a=text old=before", "old=text"},
-		},
-		"names come in any order": {
-			[]func(*disk) error{create("a"), create("b")},
-			[]string{"old=before", "a= old=before", "b= old=before", "a= b= old=before"},
-		},
-		"but those of one name in theirs": {
-			[]func(*disk) error{create("a"), unlink("a"), mkdir("a")},
-			[]string{"old=before", "a= old=before"},
-		},
-		"a folder without an fsync of its parent": {
-			[]func(*disk) error{mkdir("d"), create("d/a"), write("d/a", "text"), fsync("d/a"), fsync("d")},
-			[]string{"old=before", "d= d/a=text old=before"},
-		},
-		"more at the end of a file": {
-			[]func(*disk) error{write("old", " and after")},
-			[]string{"old=before", "old=before0000000000", "old=before and after"},
-		},
+		"a file without an fsync": {"create a, write a text",
+			[]string{"old=before", "a= old=before", "a=0000 old=before", "a=text old=before"}},
+		"a file with an fsync has its content if it has its name": {"create a, write a text, fsync a",
+			[]string{"old=before", "a=text old=before"}},
+		"with an fsync of the folder too it is there": {"create a, write a text, fsync a, fsync .",
+			[]string{"a=text old=before"}},
+		"a rename without an fsync of the file": {"create a, write a text, rename a old, fsync .",
+			[]string{"old=", "old=0000", "old=text"}},
+		"a rename is whole": {"create a, write a text, fsync a, fsync ., rename a old",
+			[]string{"a=text old=before", "old=text"}},
+		"names come in any order": {"create a, create b",
+			[]string{"old=before", "a= old=before", "b= old=before", "a= b= old=before"}},
+		"but those of one name in theirs": {"create a, unlink a, mkdir a",
+			[]string{"old=before", "a= old=before"}},
+		"a folder without an fsync of its parent": {"mkdir d, create d/a, write d/a text, fsync d/a, fsync d",
+			[]string{"old=before", "d= d/a=text old=before"}},
+		"more at the end of a file": {"write old  and after",
+			[]string{"old=before", "old=before0000000000", "old=before and after"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, found := steps(t, c.play...), map[string]bool{}
+			d, found := steps(t, c.steps), map[string]bool{}
 			for draw := range uint64(300) {
 				for l := range loss(losses) {
 					found[shown(d.after(l, rand.New(rand.NewPCG(draw, uint64(l)))))] = true
@@ -124,7 +103,7 @@ func TestAfter(t *testing.T) {
 // TestTorn: a long write is cut at sectors alone.
 func TestTorn(t *testing.T) {
 	long := strings.Repeat("x", 3*sector)
-	d, lengths := steps(t, create("a"), write("a", long), fsync(".")), map[int]bool{}
+	d, lengths := steps(t, "create a, write a "+long+", fsync ."), map[int]bool{}
 	for draw := range uint64(300) {
 		content := d.find(filepath.Join(d.root, "a")).torn(rand.New(rand.NewPCG(draw, 0)))
 		lengths[len(content)] = true
@@ -137,7 +116,7 @@ func TestTorn(t *testing.T) {
 // TestFsyncOfEarlierWrites: an fsync makes durable what was done when it began, and
 // nothing that another process did meanwhile.
 func TestFsyncOfEarlierWrites(t *testing.T) {
-	d := steps(t, write("old", " one"), write("old", " two"))
+	d := steps(t, "write old  one, write old  two")
 	d.began, d.ended = 3, 9 // the second write ended at 4
 	if err := d.sync(filepath.Join(d.root, "old")); err != nil {
 		t.Fatal(err)

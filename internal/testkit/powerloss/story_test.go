@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -222,9 +223,17 @@ func (c *crash) read(name string) string {
 	return string(data)
 }
 
+// contents returns what the files that match a pattern hold, one after the other.
+func (c *crash) contents(pattern string) (all string) {
+	for _, name := range c.files(pattern) {
+		all += c.read(name) + "\n"
+	}
+	return all
+}
+
 // files returns the names below the disk's folder that match a pattern.
 func (c *crash) files(pattern string) []string {
-	names, err := filepath.Glob(c.path(pattern))
+	names, err := fs.Glob(os.DirFS(c.root), pattern)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -234,7 +243,7 @@ func (c *crash) files(pattern string) []string {
 // wantPrivate checks that nobody else can read the files that match a pattern.
 func (c *crash) wantPrivate(pattern string) {
 	for _, name := range c.files(pattern) {
-		if info, err := os.Lstat(name); err == nil && info.Mode().Perm()&0o077 != 0 {
+		if info, err := os.Lstat(c.path(name)); err == nil && info.Mode().Perm()&0o077 != 0 {
 			c.Errorf("%s has mode %o", name, info.Mode().Perm())
 		}
 	}

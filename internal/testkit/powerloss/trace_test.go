@@ -52,8 +52,8 @@ type call struct {
 }
 
 var (
-	callLine = regexp.MustCompile(`^(\d+) +(\d+)\.(\d{6}) (?:(<\.\.\. \w+ resumed>)|(\w+)\()(.*)$`)
-	callEnd  = regexp.MustCompile(`^(.*)\) += (-?\d+)(?:<([^>]*)>(?:\(deleted\))?)?(?: [^<]*)? <(\d+)\.(\d{6})>$`)
+	callLine = regexp.MustCompile(`^(\d+) +(\d+\.\d{6}) (?:(<\.\.\. \w+ resumed>)|(\w+)\()(.*)$`)
+	callEnd  = regexp.MustCompile(`^(.*)\) += (-?\d+)(?:<([^>]*)>(?:\(deleted\))?)?(?: [^<]*)? <(\d+\.\d{6})>$`)
 )
 
 // readTrace returns the calls of a trace that succeeded, in the order in which they ended.
@@ -76,9 +76,9 @@ func readTrace(file string) ([]call, error) {
 		if m == nil {
 			continue // of a signal, or the end of a process
 		}
-		c := call{pid: m[1], name: m[5], start: microseconds(m[2], m[3])}
-		rest := m[6]
-		if m[4] != "" {
+		c := call{pid: m[1], name: m[4], start: microseconds(m[2])}
+		rest := m[5]
+		if m[3] != "" {
 			c, rest = unfinished[m[1]], began[m[1]]+rest
 		}
 		if head, ok := strings.CutSuffix(rest, " <unfinished ...>"); ok {
@@ -92,7 +92,7 @@ func readTrace(file string) ([]call, error) {
 		if c.ret, _ = strconv.ParseInt(end[2], 10, 64); c.ret < 0 {
 			continue
 		}
-		c.end = c.start + microseconds(end[4], end[5])
+		c.end = c.start + microseconds(end[4])
 		c.opened = unhex(end[3])
 		c.args = splitArgs(end[1])
 		calls = append(calls, c)
@@ -101,10 +101,10 @@ func readTrace(file string) ([]call, error) {
 	return calls, nil
 }
 
-func microseconds(seconds, fraction string) int64 {
-	s, _ := strconv.ParseInt(seconds, 10, 64)
-	f, _ := strconv.ParseInt(fraction, 10, 64)
-	return s*1_000_000 + f
+// microseconds converts seconds with six digits of a fraction.
+func microseconds(seconds string) int64 {
+	n, _ := strconv.ParseInt(strings.Replace(seconds, ".", "", 1), 10, 64)
+	return n
 }
 
 // splitArgs splits the arguments of a call at the commas between them. Strings and
@@ -165,80 +165,74 @@ func number(arg string) int64 {
 	return n
 }
 
-// at returns the path that arguments i (a folder's descriptor) and i+1 name.
-func (c call) at(i int) string {
-	path := string(text(c.args[i+1]))
-	if filepath.IsAbs(path) {
-		return filepath.Clean(path)
+// paths returns the paths in the arguments of a call, in order. One that follows the descriptor of a
+// folder may be relative to it.
+func (c call) paths() (all []string, err error) {
+	for i, arg := range c.args {
+		if !strings.HasPrefix(arg, `"`) {
+			continue
+		}
+		path := string(text(arg))
+		if !filepath.IsAbs(path) {
+			if i == 0 || !strings.Contains(c.args[i-1], "<") {
+				return nil, fmt.Errorf("%s of %s: a trace does not show the folder that it is relative to", c.name, path)
+			}
+			path = filepath.Join(described(c.args[i-1]), path)
+		}
+		all = append(all, filepath.Clean(path))
 	}
-	return filepath.Join(described(c.args[i]), path)
+	return all, nil
 }
-
-// relative reports whether the call has a path that is relative to the folder of its
-// process.
-func (c call) relative() bool {
-	if strings.HasSuffix(c.name, "at") || strings.HasSuffix(c.name, "at2") || c.name == "symlink" || c.name == "open" || c.name == "creat" || c.name == "write" {
-		return false
-	}
-	return strings.HasPrefix(c.args[0], `"`) && !filepath.IsAbs(string(text(c.args[0])))
-}
-
-// path returns the path in argument i.
-func (c call) path(i int) string { return filepath.Clean(string(text(c.args[i]))) }
 
 // play applies a call to the disk.
 func (d *disk) play(c call) error {
 	d.began, d.ended = c.start, c.end
-	if c.relative() {
-		return fmt.Errorf("%s of %s: a trace does not show the folder that it is relative to", c.name, text(c.args[0]))
-	}
+	last := c.args[len(c.args)-1]
 	switch c.name {
 	case "open", "openat", "creat":
-		flags, mode := c.args[len(c.args)-1], int64(0o600)
+		flags, mode := last, int64(0o600)
 		if c.name == "creat" {
 			flags = "O_CREAT|O_TRUNC"
-		} else if strings.Contains(flags, "O_") == false {
+		} else if !strings.Contains(flags, "O_") {
 			flags, mode = c.args[len(c.args)-2], number(flags)
 		}
 		return d.open(c.opened, strings.Contains(flags, "O_CREAT"), strings.Contains(flags, "O_TRUNC"), mode&^umask)
 	case "write", "writev":
 		return d.write(described(c.args[0]), -1, text(c.args[1])[:c.ret])
 	case "pwrite64", "pwritev":
-		return d.write(described(c.args[0]), number(c.args[len(c.args)-1]), text(c.args[1])[:c.ret])
+		return d.write(described(c.args[0]), number(last), text(c.args[1])[:c.ret])
 	case "ftruncate":
-		return d.truncate(described(c.args[0]), number(c.args[1]))
-	case "truncate":
-		return d.truncate(c.path(0), number(c.args[1]))
+		return d.truncate(described(c.args[0]), number(last))
 	case "fsync", "fdatasync":
 		return d.sync(described(c.args[0]))
-	case "rename":
-		return d.rename(c.path(0), c.path(1))
-	case "renameat", "renameat2":
-		return d.rename(c.at(0), c.at(2))
-	case "link":
-		return d.link(c.path(0), c.path(1))
-	case "linkat":
-		return d.link(c.at(0), c.at(2))
-	case "symlink":
-		return d.symlink(string(text(c.args[0])), c.path(1))
-	case "symlinkat":
-		return d.symlink(string(text(c.args[0])), c.at(1))
-	case "unlink", "rmdir":
-		return d.unlink(c.path(0))
-	case "unlinkat":
-		return d.unlink(c.at(0))
-	case "mkdir":
-		return d.mkdir(c.path(0), number(c.args[1])&^umask)
-	case "mkdirat":
-		return d.mkdir(c.at(0), number(c.args[2])&^umask)
-	case "chmod":
-		return d.chmod(c.path(0), number(c.args[1]))
 	case "fchmod":
-		return d.chmod(described(c.args[0]), number(c.args[1]))
-	case "fchmodat":
-		return d.chmod(c.at(0), number(c.args[2]))
+		return d.chmod(described(c.args[0]), number(last))
 	case "fchmodat2", "syscall_0x1c4":
 		return nil // an older strace shows its number alone; we call it only for what is about to be removed
+	}
+	target := ""
+	if strings.HasPrefix(c.name, "symlink") {
+		target, c.args = string(text(c.args[0])), c.args[1:]
+	}
+	paths, err := c.paths()
+	if err != nil {
+		return err
+	}
+	switch c.name {
+	case "truncate":
+		return d.truncate(paths[0], number(last))
+	case "rename", "renameat", "renameat2":
+		return d.rename(paths[0], paths[1])
+	case "link", "linkat":
+		return d.link(paths[0], paths[1])
+	case "symlink", "symlinkat":
+		return d.symlink(target, paths[0])
+	case "unlink", "unlinkat", "rmdir":
+		return d.unlink(paths[0])
+	case "mkdir", "mkdirat":
+		return d.mkdir(paths[0], number(last)&^umask)
+	case "chmod", "fchmodat":
+		return d.chmod(paths[0], number(last))
 	}
 	return fmt.Errorf("%s is not modelled", c.name)
 }

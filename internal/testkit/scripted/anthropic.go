@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -228,20 +229,12 @@ func blocksMessage(role string, blocks []messagesBlock, lenient bool) (Message, 
 	return m, nil
 }
 
-func (a anthropic) fault(w http.ResponseWriter, status int, text string) {
-	w.Header().Set("Request-Id", "req_scripted")
-	writeFault(w, status, a.error(status, text))
-}
-
 func (anthropic) error(status int, text string) object {
 	kind := map[int]string{
 		400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-		413: "request_too_large", 429: "rate_limit_error", 500: "api_error", 529: "overloaded_error",
+		413: "request_too_large", 429: "rate_limit_error", 529: "overloaded_error",
 	}[status]
-	if kind == "" {
-		kind = "api_error"
-	}
-	return object{"type": "error", "error": object{"type": kind, "message": text}, "request_id": "req_scripted"}
+	return object{"type": "error", "error": object{"type": cmp.Or(kind, "api_error"), "message": text}, "request_id": "req_scripted"}
 }
 
 func (a anthropic) midway(text string) string {
@@ -262,13 +255,20 @@ func (anthropic) events(q Request, r Reply) []string {
 		"content": []any{}, "stop_reason": nil, "stop_sequence": nil, "usage": usage(1)}})
 	event("ping", object{})
 	index := 0
-	block := func(start object, kind, field, text string) {
+	block := func(start object, kind, field, text string, more ...object) {
 		event("content_block_start", object{"index": index, "content_block": start})
 		for _, p := range pieces(text, r.Piece) {
 			event("content_block_delta", object{"index": index, "delta": object{"type": kind, field: p}})
 		}
+		for _, delta := range more {
+			event("content_block_delta", object{"index": index, "delta": delta})
+		}
 		event("content_block_stop", object{"index": index})
 		index++
+	}
+	if r.Thinking != "" {
+		block(object{"type": "thinking", "thinking": "", "signature": ""}, "thinking_delta", "thinking", r.Thinking,
+			object{"type": "signature_delta", "signature": "c2ln"})
 	}
 	if r.Text != "" {
 		block(object{"type": "text", "text": ""}, "text_delta", "text", r.Text)
@@ -276,14 +276,11 @@ func (anthropic) events(q Request, r Reply) []string {
 	for _, c := range r.Calls {
 		block(object{"type": "tool_use", "id": c.ID, "name": c.Name, "input": object{}}, "input_json_delta", "partial_json", c.Args)
 	}
-	stop := r.Stop
-	if stop == "" {
-		stop = "end_turn"
-		if len(r.Calls) > 0 {
-			stop = "tool_use"
-		}
+	stop := "end_turn"
+	if len(r.Calls) > 0 {
+		stop = "tool_use"
 	}
-	event("message_delta", object{"delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": usage(r.Out)})
+	event("message_delta", object{"delta": object{"stop_reason": cmp.Or(r.Stop, stop), "stop_sequence": nil}, "usage": usage(r.Out)})
 	event("message_stop", object{})
 	return all
 }

@@ -1,6 +1,7 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -191,22 +192,12 @@ func (q *Request) readChat(messages []chatMessage, lenient bool) error {
 	return nil
 }
 
-func (o openai) fault(w http.ResponseWriter, status int, text string) {
-	writeFault(w, status, o.error(status, text))
-}
-
 func (openai) error(status int, text string) object {
 	kind := map[int]string{
 		400: "invalid_request_error", 401: "invalid_request_error", 403: "invalid_request_error",
 		404: "invalid_request_error", 429: "requests", 500: "server_error", 503: "server_error",
 	}[status]
-	var code any
-	switch status {
-	case http.StatusUnauthorized:
-		code = "invalid_api_key"
-	case http.StatusTooManyRequests:
-		code = "rate_limit_exceeded"
-	}
+	code := map[int]any{401: "invalid_api_key", 429: "rate_limit_exceeded"}[status]
 	return object{"error": object{"message": text, "type": kind, "param": nil, "code": code}}
 }
 
@@ -238,19 +229,12 @@ func (openai) events(q Request, r Reply) []string {
 			delta(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": p}}}}, nil)
 		}
 	}
-	stop := r.Stop
-	if stop == "" {
-		stop = "stop"
-		if len(r.Calls) > 0 {
-			stop = "tool_calls"
-		}
+	stop := "stop"
+	if len(r.Calls) > 0 {
+		stop = "tool_calls"
 	}
-	delta(object{}, stop)
-	usage := object{"prompt_tokens": r.In, "completion_tokens": r.Out, "total_tokens": r.In + r.Out,
-		"prompt_tokens_details": object{"cached_tokens": r.CacheRead}}
-	if r.Cost != 0 {
-		usage["cost"] = r.Cost
-	}
-	chunk([]any{}, usage)
+	delta(object{}, cmp.Or(r.Stop, stop))
+	chunk([]any{}, object{"prompt_tokens": r.In, "completion_tokens": r.Out, "total_tokens": r.In + r.Out,
+		"prompt_tokens_details": object{"cached_tokens": r.CacheRead}})
 	return append(all, "data: [DONE]\n\n")
 }

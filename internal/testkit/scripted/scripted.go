@@ -4,12 +4,15 @@
 package scripted
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -20,15 +23,15 @@ const Key = "sk-scripted-0123456789"
 
 // Reply is the script's answer to one request.
 type Reply struct {
-	Text    string
-	Calls   []Call
-	Stop    string // the stop reason in the API's words; "" means the one that fits Calls
-	Refusal string // the text of a refusal, for OpenAI
+	Thinking string // for Anthropic
+	Text     string
+	Calls    []Call
+	Stop     string // the stop reason in the API's words; "" means the one that fits Calls
+	Refusal  string // the text of a refusal, for OpenAI
 
 	// In and Out are the reported token counts; CacheRead is the part of In that came from a
 	// cache. Zero means 100 for In and 20 for Out.
 	In, Out, CacheRead int
-	Cost               float64 // dollars, if the API reports costs
 
 	// An error instead of an answer: its status, its text, and the time to wait.
 	Status     int
@@ -108,6 +111,28 @@ func Replies(replies ...Reply) func(Request) Reply {
 	}
 }
 
+// EachOnce returns a script that calls a tool with each of the arguments, and then answers. It repeats
+// a call that did not run, but not one whose result is unknown.
+func EachOnce(tool string, arguments []string, answer string) func(Request) Reply {
+	return func(q Request) Reply {
+		args, ran := map[string]string{}, map[string]bool{}
+		for _, m := range q.Messages {
+			for _, c := range m.Calls {
+				args[c.ID] = c.Args
+			}
+			for _, r := range m.Results {
+				ran[args[r.ID]] = ran[args[r.ID]] || !strings.Contains(r.Text, "Not run:")
+			}
+		}
+		for _, a := range arguments {
+			if !ran[a] {
+				return Reply{Text: "Now " + a + ".", Calls: []Call{{ID: fmt.Sprintf("c%d", q.Number), Name: tool, Args: a}}}
+			}
+		}
+		return Reply{Text: answer}
+	}
+}
+
 // Start serves on loopback. url is the base URL of the Messages API. For chat completions,
 // append "/v1".
 func (s *Server) Start() (url string, stop func(), err error) {
@@ -124,14 +149,14 @@ func (s *Server) Start() (url string, stop func(), err error) {
 func (s *Server) Asked() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Request(nil), s.asked...)
+	return slices.Clone(s.asked)
 }
 
 // Refused returns the errors of the invalid requests so far.
 func (s *Server) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.refused...)
+	return slices.Clone(s.refused)
 }
 
 // maxRequest bounds a request, in bytes. The real APIs have the same limit.
@@ -188,20 +213,17 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		api = anthropic{}
 	}
 	if !api.authorized(r) {
-		api.fault(w, http.StatusUnauthorized, "invalid api key")
+		writeFault(w, api, http.StatusUnauthorized, "invalid api key")
 		return
 	}
-	type model struct {
-		ID string `json:"id"`
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": []model{{"gpt-4o"}, {"gpt-4o-mini-2024-07-18"}}})
+	io.WriteString(w, marshal(object{"object": "list", "data": []object{{"id": "gpt-4o"}, {"id": "gpt-4o-mini-2024-07-18"}}}))
 }
 
 func (s *Server) refuse(w http.ResponseWriter, api dialect, status int, why string) {
 	s.mu.Lock()
 	s.refused = append(s.refused, why)
 	s.mu.Unlock()
-	api.fault(w, status, why)
+	writeFault(w, api, status, why)
 }
 
 func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Request, reply Reply) {
@@ -216,20 +238,11 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Re
 		if reply.RetryAfter != "" {
 			w.Header().Set("Retry-After", reply.RetryAfter)
 		}
-		api.fault(w, reply.Status, reply.Fault)
+		writeFault(w, api, reply.Status, reply.Fault)
 		return
 	}
-	if reply.In == 0 {
-		reply.In = 100
-	}
-	if reply.Out == 0 {
-		reply.Out = 20
-	}
-	if reply.Piece == 0 {
-		reply.Piece = 16
-	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for i, event := range api.events(q, reply) {
+	for i, event := range Events(q.API, q, reply) {
 		if reply.Cut != nil && i >= *reply.Cut {
 			switch {
 			case reply.Midway != "":
@@ -246,23 +259,20 @@ func (s *Server) reply(w http.ResponseWriter, r *http.Request, api dialect, q Re
 	}
 }
 
-// Events returns how many events an API sends for a reply, so that a test can cut after each.
-func Events(api string, reply Reply) int {
-	if reply.Piece == 0 {
-		reply.Piece = 16
-	}
+// Events returns the events that an API sends for a reply.
+func Events(api string, q Request, reply Reply) []string {
+	reply.In, reply.Out = cmp.Or(reply.In, 100), cmp.Or(reply.Out, 20)
 	if api == "anthropic" {
-		return len(anthropic{}.events(Request{}, reply))
+		return anthropic{}.events(q, reply)
 	}
-	return len(openai{}.events(Request{}, reply))
+	return openai{}.events(q, reply)
 }
 
 // dialect is one of the two APIs.
 type dialect interface {
 	authorized(*http.Request) bool
 	read(r *http.Request, body []byte, lenient bool) (Request, error)
-	fault(w http.ResponseWriter, status int, text string)
-	events(Request, Reply) []string
+	error(status int, text string) object
 	midway(text string) string
 }
 
@@ -277,15 +287,15 @@ func marshal(v any) string {
 	return string(b)
 }
 
-func writeFault(w http.ResponseWriter, status int, body object) {
+func writeFault(w http.ResponseWriter, api dialect, status int, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	io.WriteString(w, marshal(body))
+	io.WriteString(w, marshal(api.error(status, text)))
 }
 
 // pieces splits a text like a stream, into pieces of at most size bytes and whole characters.
-func pieces(text string, size int) []string {
-	var all []string
+func pieces(text string, size int) (all []string) {
+	size = cmp.Or(size, 16)
 	for len(text) > size {
 		n := size
 		for n > 1 && !utf8.RuneStart(text[n]) {

@@ -54,7 +54,7 @@ func CheckOrders(t *testing.T, play func(state.StepFunc)) (steps int) {
 			ran := []string{"the order:"}
 			got := r.In(t, func(group []state.Rule) []state.Rule {
 				group = Shuffle(random, group)
-				ran = append(ran, fmt.Sprint(names(group)))
+				ran = append(ran, fmt.Sprint(rows(group, func(r state.Rule) string { return r.Name })))
 				return group
 			})
 			if got != want {
@@ -79,13 +79,6 @@ func Shuffle(random *rand.Rand, rules []state.Rule) (shuffled []state.Rule) {
 		left = slices.DeleteFunc(left, func(r state.Rule) bool { return r.Name == next.Name })
 	}
 	return shuffled
-}
-
-func names(rules []state.Rule) (names []string) {
-	for _, r := range rules {
-		names = append(names, r.Name)
-	}
-	return names
 }
 
 // difference returns text from where it begins to differ from other.

@@ -12,7 +12,7 @@ import (
 func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 	c := st.S.Cursor.Clone()
 	c.Mailbox, c.Validity, c.Next = "box", 7, max(1, c.Next)
-	if uid := uint32(atoi(p.opts["fails"])); uid != 0 {
+	if uid := uint32(p.number("fails")); uid != 0 {
 		if c.Failures == nil {
 			c.Failures = map[uint32]state.Failure{}
 		}
@@ -22,11 +22,11 @@ func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 		}
 		c.Next = max(c.Next, uid+1)
 	}
-	if uid := uint32(atoi(p.opts["large"])); uid != 0 {
+	if uid := uint32(p.number("large")); uid != 0 {
 		c.Owed, c.Large = append(c.Owed, uid), append(c.Large, uid)
 		c.Next = max(c.Next, uid+1)
 	}
-	uid := uint32(atoi(p.opts["ended"]))
+	uid := uint32(p.number("ended"))
 	if uid == 0 {
 		return c, nil
 	}
@@ -61,83 +61,79 @@ func (st *Story) rejection(p phrase) state.Rejected {
 	}
 }
 
+// noWord is the rejection of a mail without a proof.
+func (st *Story) noWord(key string) state.Rejected {
+	return st.rejection(phrase{words: []string{key, "trust"}, opts: map[string]string{"text": "no word"}})
+}
+
 // vouched reads `token x1 m2`: mail m2 shows the token of that name and comes in by it. With
 // control=STOP it is a control. `token x1 m2 yes=m1` releases m1. Without the token the mail would
 // be rejected; with proven it comes in anyway.
-func (st *Story) vouched(p phrase) (state.Event, error) {
-	reply := phrase{verb: "mail", words: p.words[1:], opts: p.opts}
-	e, err := st.released(reply)
-	v := state.Vouched{Key: reply.word(0), Hash: state.HashToken(p.word(0)), UID: uint32(atoi(p.opts["uid"])), At: st.Now, Then: e.Event}
-	v.Else = st.rejection(phrase{words: []string{v.Key, "trust"}, opts: map[string]string{"text": "no word"}})
+func (st *Story) vouched(p phrase) state.Vouched {
+	key, event := p.word(1), st.released(phrase{words: p.words[1:], opts: p.opts}).Event
+	v := state.Vouched{Key: key, Hash: state.HashToken(p.word(0)), UID: uint32(p.number("uid")), At: st.Now, Then: event, Else: st.noWord(key)}
 	if p.has("proven") {
-		v.Else = e.Event
+		v.Else = event
 	}
-	if key := p.opts["yes"]; key != "" && err == nil {
-		v.Then, err = st.released(phrase{words: []string{key}, opts: map[string]string{"text": "YES"}})
+	if key := p.opts["yes"]; key != "" {
+		v.Then = st.released(phrase{words: []string{key}, opts: map[string]string{"text": "YES"}})
 	}
-	return v, err
+	return v
 }
 
 // released reads `release k1` as a mail of the operator, `release k1 as=mesh` as a
 // message of a peer, and `release k1 control=STOP`. same= identifies its bytes.
-func (st *Story) released(p phrase) (state.Released, error) {
+func (st *Story) released(p phrase) state.Released {
 	e := state.Released{Key: p.word(0), Reason: p.opts["text"], Same: p.opts["same"]}
-	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
-	if err != nil {
-		return e, err
-	}
-	e.Event = arrived[0]
+	arrived := st.arrival(phrase{verb: cmp.Or(p.opts["as"], "mail"), words: p.words, opts: p.opts})
+	e.Event = arrived
 	if control := p.opts["control"]; control != "" {
-		e.Event = state.Controlled{Arrived: arrived[0].(state.Arrived), Control: control}
+		e.Event = state.Controlled{Arrived: arrived, Control: control}
 	}
-	return e, nil
+	return e
 }
 
-// arrival reads `mail m1`, `mesh q1 from=dorlange3120` and `tell c1`. at=09:29:10 is the time of
-// the item. uid= and id= are for the acknowledgement to its server.
-func (st *Story) arrival(p phrase) ([]state.Event, error) {
-	at := st.Now
-	if s, ok := p.opts["at"]; ok {
-		var err error
-		if at, err = st.clock(s); err != nil {
-			return nil, err
-		}
-	}
+// arrival reads `mail m1`, `mesh q1 from=dorlange3120` and `tell c1`, and `control m1 STOP` as a
+// mail. at=09:29:10 is the time of the item. uid= and id= are for the acknowledgement to its server.
+func (st *Story) arrival(p phrase) state.Arrived {
+	key := p.word(0)
 	e := state.Arrived{
-		Message: state.Message{Key: p.word(0), At: at, Payload: "messages/" + p.word(0)},
-		Digest:  p.opts["digest"], OldDigest: p.opts["old"], UID: uint32(atoi(p.opts["uid"])), MeshID: p.opts["id"],
+		Message: state.Message{
+			Key: key, At: st.Now, Payload: "messages/" + key, Trace: p.opts["trace"], Correlation: p.opts["correlation"],
+			Size: p.number("size") << 10, AsksFields: p.has("fields"),
+		},
+		Digest: p.opts["digest"], OldDigest: p.opts["old"], UID: uint32(p.number("uid")), MeshID: p.opts["id"],
 	}
-	e.Message.Trace, e.Message.Correlation = p.opts["trace"], p.opts["correlation"]
-	e.Message.Size, e.Message.AsksFields = atoi(cmp.Or(p.opts["size"], "0"))<<10, p.has("fields")
+	m := &e.Message
+	if at := st.time(p, "at"); !at.IsZero() {
+		m.At = at
+	}
 	switch p.verb {
-	case "mail":
-		e.Message.Source, e.Message.From, e.Message.Operator = state.Mail, st.P.Operator, true
-		e.Thread = state.Thread{Subject: "re " + p.word(0), MessageID: "<" + p.word(0) + "@example.com>"}
+	case "mail", "control":
+		m.Source, m.From, m.Operator = state.Mail, st.P.Operator, true
+		e.Thread = state.Thread{Subject: "re " + key, MessageID: "<" + key + "@example.com>"}
 	case "mesh":
-		e.Message.Source, e.Message.From, e.Message.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), cmp.Or(p.opts["kind"], "message")
-		e.Message.Proof = cmp.Or(state.Proof(p.opts["proof"]), state.ByToken)
+		m.Source, m.From, m.Kind = state.Mesh, cmp.Or(p.opts["from"], "dorlange3120"), cmp.Or(p.opts["kind"], "message")
+		m.Proof = cmp.Or(state.Proof(p.opts["proof"]), state.ByToken)
 	case "event": // of a program, or by `tell --mail` with "mine"
-		e.Message.Source, e.Message.From, e.Message.Proof = state.EventSource, cmp.Or(p.opts["from"], "backup"), state.ByProgram
+		m.Source, m.From, m.Proof = state.EventSource, cmp.Or(p.opts["from"], "backup"), state.ByProgram
 		if p.has("mine") {
-			e.Message.From, e.Message.Operator, e.Message.Proof = "op", true, ""
+			m.From, m.Operator, m.Proof = "op", true, ""
 		}
 	case "tell":
-		e.Message.Source, e.Message.From, e.Message.Operator = state.CLI, "op", true
+		m.Source, m.From, m.Operator = state.CLI, "op", true
 	}
-	return []state.Event{e}, nil
+	return e
 }
 
 // replied reads `reply m2 to=question.1`: a mail of the operator that answers a question. by=tell
 // is an answer at the terminal. With `unproven` only the question's id proves it. With control=STOP
 // it is a control.
-func (st *Story) replied(p phrase) ([]state.Event, error) {
-	arrived, err := st.arrival(phrase{verb: cmp.Or(p.opts["by"], "mail"), words: p.words, opts: p.opts})
-	if err != nil {
-		return nil, err
-	}
-	e := state.Replied{Arrived: arrived[0].(state.Arrived), Question: st.id(p.opts["to"]), Only: p.opts["by"] == "tell", Control: p.opts["control"]}
+func (st *Story) replied(p phrase) state.Replied {
+	arrived := st.arrival(phrase{verb: cmp.Or(p.opts["by"], "mail"), words: p.words, opts: p.opts})
+	e := state.Replied{Arrived: arrived, Question: st.id(p.opts["to"]), Only: p.opts["by"] == "tell", Control: p.opts["control"]}
 	if p.has("unproven") {
-		e.Else = st.rejection(phrase{words: []string{p.word(0), "trust"}, opts: map[string]string{"text": "no word"}})
+		e.Else = st.noWord(p.word(0))
 	}
-	return []state.Event{e}, nil
+	return e
 }

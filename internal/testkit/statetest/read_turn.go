@@ -3,56 +3,84 @@ package statetest
 import (
 	"cmp"
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
-	"time"
 
 	"agentstateloop/state"
 )
 
-// sending reads `sending ack.1`, `sent ack.1`, `failed ack.1 permanent "550 no"`, `failed ack.1
-// unknown`, `failed ack.1 after=2m`, `failed ack.1 refused`, `failed ack.1 server "451 later"` and
-// `failed reply.1 no-receipt`.
-func (st *Story) sending(p phrase) ([]state.Event, error) {
-	id := st.id(p.word(0))
-	switch p.verb {
-	case "sending":
-		return []state.Event{state.Sending{ID: id}}, nil
-	case "sent":
-		return []state.Event{state.Sent{ID: id}}, nil
-	}
-	after, err := time.ParseDuration(cmp.Or(p.opts["after"], "0s"))
-	return []state.Event{state.SendFailed{
-		ID: id, Permanent: p.has("permanent"), Unknown: p.has("unknown"), Denied: p.has("refused"), Server: p.has("server"), NoReceipt: p.has("no-receipt"),
-		Reason: p.opts["text"], RetryAfter: after,
-	}}, err
-}
-
-// turning reads `claim`, `start`, `end success`, `end success lingers`, `exit "clean exit"` and
-// `reap`. They are for the turn at the head unless turn= and epoch= name another. With `unaware`,
-// an end that lingers does not know the submitted deliverable. A reply goes to the message's
-// sender, unless to=nobody.
-func (st *Story) turning(p phrase) ([]state.Event, error) {
-	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
+// turnEvent reads what happens to a turn: `start`, `end success`, `end success lingers`, `exit "clean
+// exit"` and `reap`; the actions of the agent, or of its runner, from inside its turn, such as
+// `ask dorlange3120 for=10m "which commit?"` and `giveback for=1m "not logged in"`; and `spent 0.30`.
+// They are for the turn at the head unless turn= and epoch= name another.
+func (st *Story) turnEvent(p phrase) state.Event {
+	turn, epoch, text := st.S.Turn.TurnID, st.S.Turn.Epoch, p.opts["text"]
 	if name, ok := p.opts["turn"]; ok {
 		turn = st.id(name)
 	}
 	if n, ok := p.opts["epoch"]; ok {
 		epoch = uint64(atoi(n))
 	}
-	switch p.verb {
-	case "claim":
-		return []state.Event{state.Claimed{}}, nil
-	case "start":
-		return []state.Event{state.Started{TurnID: turn, Epoch: epoch}}, nil
-	case "exit":
-		return []state.Event{state.AgentEnded{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
-	case "reap":
-		return []state.Event{state.Reaped{TurnID: turn, Epoch: epoch, Reason: p.opts["text"]}}, nil
-	}
 	box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
-	e := state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(p.word(0)), Reason: p.opts["text"], OutputBox: box, Deliverable: "answer.md"}
+	wait := st.duration(cmp.Or(p.opts["for"], when(p.verb == "question", "6h"), "0s"))
+	e := state.Effect{Channel: state.ByMesh, To: p.word(0), Text: text, TurnID: turn}
+	switch p.verb {
+	case "start":
+		return state.Started{TurnID: turn, Epoch: epoch}
+	case "end":
+		return st.ended(p, state.Ended{TurnID: turn, Epoch: epoch, Outcome: state.Outcome(p.word(0)), Reason: text, OutputBox: box, Deliverable: "answer.md"})
+	case "exit":
+		return state.AgentEnded{TurnID: turn, Epoch: epoch, Reason: text}
+	case "reap":
+		return state.Reaped{TurnID: turn, Epoch: epoch, Reason: text}
+	case "ask":
+		e.Kind = state.Question
+		return state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: wait}
+	case "question": // question for=10m options=yes,no "May I?"
+		e.Kind, e.Channel, e.To, e.Thread = state.OperatorQuestion, state.ByMail, st.P.Operator, state.Thread{Subject: "asks"}
+		e.Options = p.list("options")
+		return state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: wait}
+	case "post": // post dorlange3120 "done"
+		e.Kind = state.Post
+		return state.Posted{TurnID: turn, Epoch: epoch, Effect: e}
+	case "submit":
+		return state.Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt", Finish: p.has("finish")}
+	case "await": // await deploy for=1h peers=dorlange3120
+		return state.Awaited{TurnID: turn, Epoch: epoch, What: "tool " + p.word(0), Text: text, Peers: p.list("peers"), Patience: wait}
+	case "withdraw": // withdraw wait.1 "exit status 1"
+		return state.Withdrawn{TurnID: turn, Epoch: epoch, ID: st.id(p.word(0)), Reason: text}
+	case "finish":
+		return state.Finished{TurnID: turn, Epoch: epoch}
+	case "remember":
+		return state.Remembered{TurnID: turn, Epoch: epoch, Text: text}
+	case "plan": // plan sleep s1 for=10m "check", plan reminder r1 for=24h; by=op: the operator, at the terminal
+		e := state.Planned{TurnID: turn, Epoch: epoch, Kind: p.word(0), Key: p.word(1), Title: text, Payload: "messages/" + p.word(1), For: wait}
+		if by := p.opts["by"]; by != "" {
+			e.TurnID, e.Epoch, e.From = "", 0, by
+		}
+		return e
+	case "sleep":
+		return state.Slept{TurnID: turn, Epoch: epoch, For: wait}
+	case "suspend":
+		return state.Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: state.Session{Runner: "claude", ID: "s1"}}
+	case "giveback": // giveback fresh, giveback worked, giveback counts
+		return state.GivenBack{TurnID: turn, Epoch: epoch, Reason: text, Wait: wait, Fresh: p.has("fresh"), Worked: p.has("worked"), Counts: p.has("counts")}
+	case "spent": // spent 0.30 id=c1 model=gpt-4o basis=table input=1000
+		msg, _ := st.S.TurnMessage()
+		e := state.Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: state.Spending{
+			ID: p.opts["id"], Model: p.opts["model"], Cost: st.money(p.word(0)), Basis: cmp.Or(p.opts["basis"], state.BasisTable),
+			Tokens: state.Tokens{Input: int64(p.number("input"))},
+		}}
+		if session, ok := p.opts["session"]; ok {
+			e.Meter = state.Meter{Session: session, Tokens: e.Spending.Tokens}
+		}
+		return e
+	}
+	st.check(fmt.Errorf("no such event: %q", p.verb))
+	return nil
+}
+
+// ended completes the end of a turn. With `unaware`, an end that lingers does not know the submitted
+// deliverable. A reply goes to the message's sender, unless to=nobody.
+func (st *Story) ended(p phrase, e state.Ended) state.Ended {
 	if e.Lingers = p.has("lingers"); e.Lingers && !p.has("unaware") {
 		e.Submitted = st.S.Turn.Submitted
 	}
@@ -60,104 +88,13 @@ func (st *Story) turning(p phrase) ([]state.Event, error) {
 		e.Session = state.Session{Runner: "claude", ID: id}
 	}
 	msg, _ := st.S.TurnMessage()
+	reply := &state.Effect{ID: "reply." + e.TurnID, Kind: state.Reply, TurnID: e.TurnID, File: "outbox/reply"}
 	switch {
 	case p.opts["to"] == "nobody" || msg.Source == state.CLI || msg.Source == state.Self && p.opts["to"] == "":
 	case msg.Source == state.Mesh:
-		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMesh, To: msg.From, TurnID: turn, File: "outbox/reply"}
+		e.Reply, reply.Channel, reply.To = reply, state.ByMesh, msg.From
 	default:
-		e.Reply = &state.Effect{ID: "reply." + turn, Kind: state.Reply, Channel: state.ByMail, To: cmp.Or(p.opts["to"], msg.From), TurnID: turn, File: "outbox/reply"}
+		e.Reply, reply.Channel, reply.To = reply, state.ByMail, cmp.Or(p.opts["to"], msg.From)
 	}
-	return []state.Event{e}, nil
-}
-
-// inside reads the actions of the agent, or of its runner, from inside its turn:
-// `ask dorlange3120 for=10m "which commit?"`, `post dorlange3120 "done"`,
-// `submit`, `sleep for=10m`, `remember "text"`, `suspend`, `giveback for=1m "not logged in"`,
-// `giveback fresh`, `giveback worked`, `giveback counts`,
-// `await deploy for=1h peers=dorlange3120`, `withdraw wait.1 "exit status 1"`,
-// `finish`, `plan sleep s1 for=10m "check"`, `plan reminder r1 for=24h`.
-// by=op sets a reminder at the terminal. turn= and epoch= name another turn.
-func (st *Story) inside(p phrase) ([]state.Event, error) {
-	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
-	if name, ok := p.opts["turn"]; ok {
-		turn = st.id(name)
-	}
-	if n, ok := p.opts["epoch"]; ok {
-		epoch = uint64(atoi(n))
-	}
-	unsaid := "0s"
-	if p.verb == "question" {
-		unsaid = "6h"
-	}
-	span, err := time.ParseDuration(cmp.Or(p.opts["for"], unsaid))
-	if err != nil {
-		return nil, err
-	}
-	e := state.Effect{Channel: state.ByMesh, To: p.word(0), Text: p.opts["text"], TurnID: turn}
-	switch p.verb {
-	case "ask":
-		e.Kind = state.Question
-		return []state.Event{state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
-	case "question": // question for=10m options=yes,no "May I?"
-		e.Kind, e.Channel, e.To, e.Thread = state.OperatorQuestion, state.ByMail, st.P.Operator, state.Thread{Subject: "asks"}
-		if list := p.opts["options"]; list != "" {
-			e.Options = strings.Split(list, ",")
-		}
-		return []state.Event{state.Asked{TurnID: turn, Epoch: epoch, Question: e, Patience: span}}, nil
-	case "post":
-		e.Kind = state.Post
-		return []state.Event{state.Posted{TurnID: turn, Epoch: epoch, Effect: e}}, nil
-	case "submit":
-		return []state.Event{state.Submitted{TurnID: turn, Epoch: epoch, Deliverable: "submitted.txt", Finish: p.has("finish")}}, nil
-	case "await":
-		var peers []string
-		if list := p.opts["peers"]; list != "" {
-			peers = strings.Split(list, ",")
-		}
-		return []state.Event{state.Awaited{TurnID: turn, Epoch: epoch, What: "tool " + p.word(0), Text: p.opts["text"], Peers: peers, Patience: span}}, nil
-	case "withdraw":
-		return []state.Event{state.Withdrawn{TurnID: turn, Epoch: epoch, ID: st.id(p.word(0)), Reason: p.opts["text"]}}, nil
-	case "finish":
-		return []state.Event{state.Finished{TurnID: turn, Epoch: epoch}}, nil
-	case "remember":
-		return []state.Event{state.Remembered{TurnID: turn, Epoch: epoch, Text: p.opts["text"]}}, nil
-	case "plan":
-		e := state.Planned{TurnID: turn, Epoch: epoch, Kind: p.word(0), Key: p.word(1), Title: p.opts["text"], Payload: "messages/" + p.word(1), For: span}
-		if by := p.opts["by"]; by != "" { // the operator, at the terminal
-			e.TurnID, e.Epoch, e.From = "", 0, by
-		}
-		return []state.Event{e}, nil
-	case "sleep":
-		return []state.Event{state.Slept{TurnID: turn, Epoch: epoch, For: span}}, nil
-	case "suspend":
-		box := fmt.Sprintf("turns/%s/%d/output", turn, epoch)
-		return []state.Event{state.Suspended{TurnID: turn, Epoch: epoch, Box: box, Session: state.Session{Runner: "claude", ID: "s1"}}}, nil
-	default:
-		return []state.Event{state.GivenBack{TurnID: turn, Epoch: epoch, Reason: p.opts["text"], Wait: span, Fresh: p.has("fresh"), Worked: p.has("worked"), Counts: p.has("counts")}}, nil
-	}
-}
-
-// spending reads `spent 0.30 id=c1 model=gpt-4o basis=table input=1000`, for the turn at the head
-// unless turn= names another.
-func (st *Story) spending(p phrase) ([]state.Event, error) {
-	cost, err := money(p.word(0))
-	turn, epoch := st.S.Turn.TurnID, st.S.Turn.Epoch
-	if name, ok := p.opts["turn"]; ok {
-		turn = st.id(name)
-	}
-	msg, _ := st.S.TurnMessage()
-	e := state.Spent{TurnID: turn, Epoch: epoch, From: cmp.Or(p.opts["from"], msg.From), Spending: state.Spending{
-		ID: p.opts["id"], Model: p.opts["model"], Cost: cost, Basis: cmp.Or(p.opts["basis"], state.BasisTable),
-		Tokens: state.Tokens{Input: int64(atoi(p.opts["input"]))},
-	}}
-	if session, ok := p.opts["session"]; ok {
-		e.Meter = state.Meter{Session: session, Tokens: e.Spending.Tokens}
-	}
-	return []state.Event{e}, err
-}
-
-// money parses dollars, also negative ones.
-func money(s string) (state.Micros, error) {
-	usd, err := strconv.ParseFloat(s, 64)
-	return state.Micros(math.Round(usd * float64(state.Dollar))), err
+	return e
 }

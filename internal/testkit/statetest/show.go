@@ -39,47 +39,48 @@ func span(d time.Duration) string {
 	return strings.Replace(s, "h0m", "h", 1)
 }
 
+// when returns text if the condition holds, or "".
+func when(condition bool, text string) string {
+	if condition {
+		return text
+	}
+	return ""
+}
+
+// join joins the words that are not empty.
+func join(separator string, words ...string) string {
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), separator)
+}
+
+// rows describes the elements of a list.
+func rows[T any](list []T, describe func(T) string) (rows []string) {
+	for _, x := range list {
+		rows = append(rows, describe(x))
+	}
+	return rows
+}
+
 // show writes the state after a step.
 func (st *Story) show() {
 	s := st.S
-	facts := []string{string(s.Phase), "every " + span(s.Interval(st.P))}
-	if !s.NextDue.IsZero() {
-		facts = append(facts, "next "+st.at(s.NextDue))
-	}
-	if deadline, ok := s.Deadline(st.P); ok {
-		facts = append(facts, "silence ends it at "+st.at(deadline))
-	}
-	if s.HaltedHere {
-		facts = append(facts, "HALT here")
-	}
-	if s.HaltedMesh {
-		facts = append(facts, "HALT on the mesh")
-	}
-	if s.Turn.Status != state.HeadIdle {
-		facts = append(facts, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch))
-	}
-	if at := s.AckWaits.Until; !at.IsZero() {
-		facts = append(facts, "ack waits until "+st.at(at))
-	}
-	if len(s.Turn.With) > 0 {
-		facts = append(facts, "with "+strings.Join(s.Turn.With, ", "))
-	}
-	if s.Turn.Finish {
-		facts = append(facts, "to finish")
-	}
-	if s.Turn.Lingering() {
-		facts = append(facts, fmt.Sprintf("%s epoch %d lingers", s.Turn.TurnID, s.Turn.Epoch))
-	}
-	if s.Turn.Stop != "" {
-		facts = append(facts, "to stop: "+s.Turn.Stop)
-	}
-	if st.Now.Before(s.CooldownUntil) {
-		facts = append(facts, "cooling down until "+st.at(s.CooldownUntil))
-	}
-	if left, limited := s.Left(st.P, st.Now); limited {
-		facts = append(facts, fmt.Sprintf("%s with %v left", s.Tier(st.P, st.Now), left))
-	}
-	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", strings.Join(facts, ", ")))
+	deadline, ends := s.Deadline(st.P)
+	left, limited := s.Left(st.P, st.Now)
+	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", join(", ",
+		string(s.Phase),
+		"every "+span(s.Interval(st.P)),
+		when(!s.NextDue.IsZero(), "next "+st.at(s.NextDue)),
+		when(ends, "silence ends it at "+st.at(deadline)),
+		when(s.HaltedHere, "HALT here"),
+		when(s.HaltedMesh, "HALT on the mesh"),
+		when(s.Turn.Status != state.HeadIdle, fmt.Sprintf("%s %s epoch %d", s.Turn.TurnID, s.Turn.Status, s.Turn.Epoch)),
+		when(!s.AckWaits.Until.IsZero(), "ack waits until "+st.at(s.AckWaits.Until)),
+		when(len(s.Turn.With) > 0, "with "+strings.Join(s.Turn.With, ", ")),
+		when(s.Turn.Finish, "to finish"),
+		when(s.Turn.Lingering(), fmt.Sprintf("%s epoch %d lingers", s.Turn.TurnID, s.Turn.Epoch)),
+		when(s.Turn.Stop != "", "to stop: "+s.Turn.Stop),
+		when(st.Now.Before(s.CooldownUntil), "cooling down until "+st.at(s.CooldownUntil)),
+		when(limited, fmt.Sprintf("%s with %v left", s.Tier(st.P, st.Now), left)),
+	)))
 	for _, l := range s.Lines {
 		if !st.hides(l) {
 			text := st.line(l) + st.chain(l)
@@ -104,17 +105,22 @@ func (st *Story) show() {
 	st.showChanged("spent", st.spent())
 }
 
-// backends returns the backends that are out, and until when.
-func (st *Story) backends() (out []string) {
-	for _, name := range slices.Sorted(maps.Keys(st.S.Outages)) {
-		o := st.S.Outages[name]
-		words := fmt.Sprintf("%s %s until %s, try %d", name, o.Kind, st.at(o.Until), o.Tries)
-		if o.Told {
-			words += ", told"
-		}
-		out = append(out, words)
+// showChanged writes a list if it differs from the one shown before.
+func (st *Story) showChanged(what string, items []string) {
+	text := join("\n             ", items...)
+	if text == st.shown[what] {
+		return
 	}
-	return out
+	st.shown[what] = text
+	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
+}
+
+// backends returns the backends that are out, and until when.
+func (st *Story) backends() []string {
+	return rows(slices.Sorted(maps.Keys(st.S.Outages)), func(name string) string {
+		o := st.S.Outages[name]
+		return fmt.Sprintf("%s %s until %s, try %d", name, o.Kind, st.at(o.Until), o.Tries) + when(o.Told, ", told")
+	})
 }
 
 // spent returns the totals of the purse.
@@ -124,155 +130,90 @@ func (st *Story) spent() []string {
 		return nil
 	}
 	today, month := st.S.SpentOn(st.P, st.Now)
-	rows := []string{fmt.Sprintf("%v today, %v this month, %v in all", today, month, p.Total)}
-	for _, m := range st.S.Inbox {
-		if m.Cost > 0 {
-			rows = append(rows, fmt.Sprintf("%v on %s", m.Cost, m.Key))
-		}
-	}
-	if len(p.Unpriced) > 0 {
-		rows = append(rows, "no price of "+strings.Join(p.Unpriced, ", "))
-	}
-	if p.Meter.Session != "" {
-		rows = append(rows, fmt.Sprintf("meter of %s at %d", p.Meter.Session, p.Meter.Tokens.Input))
-	}
-	return rows
-}
-
-// showChanged writes a list if it differs from the one shown before.
-func (st *Story) showChanged(what string, items []string) {
-	text := strings.Join(items, "\n             ")
-	if text == st.shown[what] {
-		return
-	}
-	st.shown[what] = text
-	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
+	return slices.Concat(
+		[]string{fmt.Sprintf("%v today, %v this month, %v in all", today, month, p.Total)},
+		rows(st.S.Inbox, func(m state.Message) string { return when(m.Cost > 0, fmt.Sprintf("%v on %s", m.Cost, m.Key)) }),
+		[]string{
+			when(len(p.Unpriced) > 0, "no price of "+strings.Join(p.Unpriced, ", ")),
+			when(p.Meter.Session != "", fmt.Sprintf("meter of %s at %d", p.Meter.Session, p.Meter.Tokens.Input)),
+		},
+	)
 }
 
 func (st *Story) inbox() []string {
-	var rows []string
-	for _, m := range st.S.Inbox {
-		row := fmt.Sprintf("%s %s", m.Key, m.Status)
-		if !m.NextRetryAt.IsZero() {
-			row += " until " + st.at(m.NextRetryAt)
-		}
-		if m.Reason != "" {
-			row += " (" + m.Reason + ")"
-		}
-		if held := st.S.SelfHeld(m, st.P, st.Now); held != "" && !st.Now.Before(m.NextRetryAt) {
-			row += ", held: " + held
-		}
-		if m.EndedSleep != "" {
-			row += fmt.Sprintf(", ended the sleep %q", m.EndedSleep)
-		}
-		if m.Said != "" {
-			row += ", said " + m.Said
-		}
-		if m.Attempts > 1 {
-			row += fmt.Sprintf(", attempt %d", m.Attempts)
-		}
-		if m.Note != "" {
-			row += ", with a note"
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return rows(st.S.Inbox, func(m state.Message) string {
+		held := st.S.SelfHeld(m, st.P, st.Now)
+		return fmt.Sprintf("%s %s", m.Key, m.Status) +
+			when(!m.NextRetryAt.IsZero(), " until "+st.at(m.NextRetryAt)) +
+			when(m.Reason != "", " ("+m.Reason+")") +
+			when(held != "" && !st.Now.Before(m.NextRetryAt), ", held: "+held) +
+			when(m.EndedSleep != "", fmt.Sprintf(", ended the sleep %q", m.EndedSleep)) +
+			when(m.Said != "", ", said "+m.Said) +
+			when(m.Attempts > 1, fmt.Sprintf(", attempt %d", m.Attempts)) +
+			when(m.Note != "", ", with a note")
+	})
 }
 
 // prompts returns the next firings of the prompts by the clock.
 func (st *Story) prompts() []string {
-	var rows []string
-	for _, p := range st.S.Prompts {
-		row := p.Name + " next " + st.at(p.Next)
-		if p.AskedBy != "" {
-			row += fmt.Sprintf(", %s may ask until %s", p.AskedBy, st.at(p.AskedUntil))
-		}
-		if p.Fails != "" {
-			row += fmt.Sprintf(", fails since %s: %s", st.at(p.Since), p.Fails)
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return rows(st.S.Prompts, func(p state.TimedPrompt) string {
+		return p.Name + " next " + st.at(p.Next) +
+			when(p.AskedBy != "", fmt.Sprintf(", %s may ask until %s", p.AskedBy, st.at(p.AskedUntil))) +
+			when(p.Fails != "", fmt.Sprintf(", fails since %s: %s", st.at(p.Since), p.Fails))
+	})
 }
 
 // rings returns the nudges that no turn of the operator has seen.
 func (st *Story) rings() []string {
-	var rows []string
-	for _, r := range st.S.Rings {
-		rows = append(rows, fmt.Sprintf("%s by %s at %s: %s", cmp.Or(r.From, "somebody"), r.Source, st.at(r.At), r.Reason))
-	}
-	return rows
+	return rows(st.S.Rings, func(r state.Ring) string {
+		return fmt.Sprintf("%s by %s at %s: %s", cmp.Or(r.From, "somebody"), r.Source, st.at(r.At), r.Reason)
+	})
 }
 
 // hooks returns the waiting hook calls and the failing hooks.
 func (st *Story) hooks() []string {
 	due := st.S.DueHookCalls(st.Now)
-	var rows []string
-	for _, e := range st.S.HookCalls {
-		row := fmt.Sprintf("%s to %s: %s", e.ID, e.To, e.Announces.Event)
-		if slices.ContainsFunc(due, func(d state.Effect) bool { return d.ID == e.ID }) {
-			row += ", due"
-		}
-		if e.NotBefore.After(st.Now) {
-			row += ", not before " + st.at(e.NotBefore)
-		}
-		rows = append(rows, row)
-	}
-	for _, name := range slices.Sorted(maps.Keys(st.S.FailingHooks)) {
+	return append(rows(st.S.HookCalls, func(e state.Effect) string {
+		return fmt.Sprintf("%s to %s: %s", e.ID, e.To, e.Announces.Event) +
+			when(contains(due, e), ", due") +
+			when(e.NotBefore.After(st.Now), ", not before "+st.at(e.NotBefore))
+	}), rows(slices.Sorted(maps.Keys(st.S.FailingHooks)), func(name string) string {
 		f := st.S.FailingHooks[name]
-		if f.Fails() {
-			rows = append(rows, fmt.Sprintf("%s fails since %s, %d lost: %s", name, st.at(f.Since), f.Lost, f.Reason))
-		}
-	}
-	return rows
+		return when(f.Fails(), fmt.Sprintf("%s fails since %s, %d lost: %s", name, st.at(f.Since), f.Lost, f.Reason))
+	})...)
+}
+
+// contains reports whether an effect is among the effects.
+func contains(effects []state.Effect, e state.Effect) bool {
+	return slices.ContainsFunc(effects, func(other state.Effect) bool { return other.ID == e.ID })
 }
 
 // owed returns the pending updates: \Seen flags, mesh acks and the crontab.
 func (st *Story) owed() []string {
-	var owed []string
-	if len(st.S.ToFlag.UIDs) > 0 {
-		owed = append(owed, fmt.Sprintf(`\Seen %v`, st.S.ToFlag.UIDs))
+	return []string{
+		when(len(st.S.ToFlag.UIDs) > 0, fmt.Sprintf(`\Seen %v`, st.S.ToFlag.UIDs)),
+		when(len(st.S.ToAck) > 0, fmt.Sprintf("mesh ack %v", st.S.ToAck)),
+		when(st.S.Schedule.Removed, "no crontab line"),
 	}
-	if len(st.S.ToAck) > 0 {
-		owed = append(owed, fmt.Sprintf("mesh ack %v", st.S.ToAck))
-	}
-	if st.S.Schedule.Removed {
-		owed = append(owed, "no crontab line")
-	}
-	return owed
 }
 
 // waits returns the questions of the turn, its session, and whether the agent sleeps.
 func (st *Story) waits() []string {
-	var rows []string
-	for _, w := range st.S.Turn.Waiting {
-		rows = append(rows, st.wait(w))
-	}
-	for _, x := range st.S.Expected {
-		rows = append(rows, st.wait(x.Wait)+", expected for "+x.For)
-	}
-	rows = append(rows, conversation(st.S.Conversation, "")...)
+	streak := st.S.Streak
+	all := slices.Concat(
+		rows(st.S.Turn.Waiting, st.wait),
+		rows(st.S.Expected, func(x state.Expected) string { return st.wait(x.Wait) + ", expected for " + x.For }),
+		conversation(st.S.Conversation, ""),
+	)
 	for _, o := range st.S.Others {
-		with := " with " + string(o.With)
-		if o.Thread != "" {
-			with += " in " + o.Thread
-		}
-		rows = append(rows, conversation(o.Conversation, with)...)
+		all = append(all, conversation(o.Conversation, " with "+string(o.With)+when(o.Thread != "", " in "+o.Thread))...)
 	}
-	if k := st.S.Streak; k != (state.SelfStreak{}) {
-		row := fmt.Sprintf("%d self turns", k.Turns)
-		if k.Peers > 0 {
-			row += fmt.Sprintf(", %d of them for peers", k.Peers)
-		}
-		if k.Told {
-			row += ", told"
-		}
-		rows = append(rows, row)
-	}
-	if !st.S.SleepUntil.IsZero() {
-		rows = append(rows, "sleeps until "+st.at(st.S.SleepUntil))
-	}
-	return rows
+	return append(all,
+		when(streak != (state.SelfStreak{}), fmt.Sprintf("%d self turns", streak.Turns)+
+			when(streak.Peers > 0, fmt.Sprintf(", %d of them for peers", streak.Peers))+
+			when(streak.Told, ", told")),
+		when(!st.S.SleepUntil.IsZero(), "sleeps until "+st.at(st.S.SleepUntil)),
+	)
 }
 
 func (st *Story) wait(w state.Wait) string {
@@ -285,45 +226,26 @@ func (st *Story) wait(w state.Wait) string {
 	default:
 		row += ", until " + st.at(w.By)
 	}
-	if len(w.Options) > 0 {
-		row += ", options " + strings.Join(w.Options, ", ")
-	}
-	if w.Handed {
-		row += ", handed over"
-	}
-	return row
+	return row + when(len(w.Options) > 0, ", options "+strings.Join(w.Options, ", ")) + when(w.Handed, ", handed over")
 }
 
 // withAgent names the principal of a memory or summary, unless it is the operator.
 func withAgent(l state.Line) string {
-	if l.With == state.OperatorPrincipal {
-		return ""
-	}
-	return " with " + string(l.With)
+	return when(l.With != state.OperatorPrincipal, " with "+string(l.With))
 }
 
 // conversation returns the session and the summary of a conversation. with names its principal.
 func conversation(c state.Conversation, with string) []string {
-	var rows []string
-	if id := c.Session.ID; id != "" {
-		row := "session " + id + with
-		if vain := c.Session.FailedSummaries; vain > 0 {
-			row += fmt.Sprintf(", %d failed summaries", vain)
-		}
-		rows = append(rows, row)
+	failed := c.Session.FailedSummaries
+	return []string{
+		when(c.Session.ID != "", "session "+c.Session.ID+with+when(failed > 0, fmt.Sprintf(", %d failed summaries", failed))),
+		when(c.Compacted.Through > 0, fmt.Sprintf("a summary%s through epoch %d", with, c.Compacted.Through)),
 	}
-	if through := c.Compacted.Through; through > 0 {
-		rows = append(rows, fmt.Sprintf("a summary%s through epoch %d", with, through))
-	}
-	return rows
 }
 
 // line formats a history line.
 func (st *Story) line(l state.Line) string {
-	reason := ""
-	if l.Reason != "" {
-		reason = ": " + l.Reason
-	}
+	reason := when(l.Reason != "", ": "+l.Reason)
 	switch l.Kind {
 	case state.LineTransition:
 		return fmt.Sprintf("%s → %s%s", l.Old, l.New, reason)
@@ -340,10 +262,8 @@ func (st *Story) line(l state.Line) string {
 		if tells := l.Effect.Tells; len(tells) > 0 {
 			text = " about " + strings.Join(tells, ", ")
 		}
-		if subject := l.Effect.Thread.Subject; subject != "" {
-			text = fmt.Sprintf(", subject %q%s", subject, text)
-		}
-		return fmt.Sprintf("%s %s for %s by %s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, text)
+		subject := when(l.Effect.Thread.Subject != "", fmt.Sprintf(", subject %q", l.Effect.Thread.Subject))
+		return fmt.Sprintf("%s %s for %s by %s%s%s", l.ID, l.What, l.Effect.To, l.Effect.Channel, subject, text)
 	case state.LineDelivery:
 		return fmt.Sprintf("%s %s%s", l.ID, l.What, reason)
 	case state.LineTurn:
@@ -359,27 +279,106 @@ func (st *Story) line(l state.Line) string {
 	case state.LineMemory:
 		return fmt.Sprintf("memory of turn %s epoch %d%s: %q", l.TurnID, l.Epoch, withAgent(l), l.Text)
 	case state.LineCompaction:
-		text := ""
-		if l.Text != "" {
-			text = fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)
-		}
-		return "compaction " + string(l.What) + withAgent(l) + text + reason
+		return "compaction " + string(l.What) + withAgent(l) + when(l.Text != "", fmt.Sprintf(" through epoch %d: %q", l.Epoch, l.Text)) + reason
 	case state.LineTask:
 		return fmt.Sprintf("task %s epoch %d %s %s: %s/%s%s", l.TurnID, l.Epoch, l.Outcome, l.Key, l.OutputBox, l.Deliverable, reason)
 	}
-	words := []string{string(l.Kind)}
-	to := ""
-	if l.To != "" {
-		to = "to " + l.To
+	id := when(l.Kind == state.LineChallenge || l.Kind == state.LineBounce || l.Kind == state.LineGivenUp, l.ID)
+	words := []string{string(l.Kind), id, l.Key, l.From, when(l.To != "", "to "+l.To), l.Gate, string(l.What)}
+	return join(" ", append(words, edge(l)...)...) + reason
+}
+
+// unfetched returns the mails that cannot be fetched.
+func (st *Story) unfetched() []string {
+	return rows(st.S.FailingMails(), func(f state.FailingMail) string {
+		return fmt.Sprintf("%s after %d tries, again at %s", f.Key, f.Tries, st.at(f.Next))
+	})
+}
+
+func (st *Story) outbox() []string {
+	due := st.S.DueEffects(st.Now)
+	return rows(st.S.Outbox, func(e state.Effect) string {
+		return fmt.Sprintf("%s to %s", e.ID, e.To) +
+			when(contains(due, e), ", due") +
+			when(e.NotBefore.After(st.Now), ", not before "+st.at(e.NotBefore)) +
+			when(!e.Expires.IsZero(), ", expires "+st.at(e.Expires)) +
+			when(e.Copies > 1, fmt.Sprintf(", %d copies", e.Copies)) +
+			when(e.Sending, ", on its way") +
+			when(e.Unknown && !e.Sending, ", may have arrived")
+	})
+}
+
+// lost returns the mails that came back.
+func (st *Story) lost() []string {
+	return rows(st.S.Lost, func(r state.Returned) string {
+		return fmt.Sprintf("%s to %s: %s", r.ID, r.To, r.Reason) + when(!r.Told.IsZero(), ", told")
+	})
+}
+
+// sendingFails returns since when mail cannot be sent.
+func (st *Story) sendingFails() []string {
+	fails := st.S.SendingFails
+	return []string{when(st.S.SendingIsDown(), fmt.Sprintf("fails since %s: %s", st.at(fails.Since), fails.Reason))}
+}
+
+// undelivered returns the rows that were given up, and how the operator was told.
+func (st *Story) undelivered() []string {
+	return rows(st.S.Undelivered, func(e state.Effect) string {
+		return fmt.Sprintf("%s to %s at %s", e.ID, e.To, st.at(e.GivenUp)) + when(e.Told != "", ", told by "+string(e.Told))
+	})
+}
+
+func (st *Story) quarantine() []string {
+	s := st.S
+	counts := []string{
+		when(s.Quarantined > 0, fmt.Sprintf("%d kept", s.Quarantined)),
+		when(s.Unkept > 0, fmt.Sprintf("%d not kept", s.Unkept)),
 	}
-	id := ""
-	if l.Kind == state.LineChallenge || l.Kind == state.LineBounce || l.Kind == state.LineGivenUp {
-		id = l.ID
+	challenges := rows(s.Challenges, func(t state.OpenChallenge) string {
+		return fmt.Sprintf("%s asks about %s until %s", t.ID, t.Key, st.at(t.Until))
+	})
+	return append(append(counts, challenges...),
+		when(len(s.Unasked) > 0, "to be asked about: "+strings.Join(s.Unasked, " ")),
+		when(len(s.Doubtful) > 0, "signed, to be asked about: "+strings.Join(s.Doubtful, " ")),
+	)
+}
+
+func (st *Story) failing() []string {
+	return rows(slices.Sorted(maps.Keys(st.S.Credentials)), func(name string) string {
+		c := st.S.Credentials[name]
+		return fmt.Sprintf("%s, failure %d since %s", name, c.Failures, st.at(c.Since)) +
+			when(c.Keymaster.Sent, ", keymaster told") +
+			when(c.Operator.Sent, ", operator told") +
+			when(c.ToldByHook, ", told by a hook")
+	})
+}
+
+// hides reports whether the transcript leaves a line out. A transcript with the line "chains" shows
+// the chain of each line, and the edges of every source. Others show only the edges between agents.
+func (st *Story) hides(l state.Line) bool {
+	return !st.chains && l.Kind == state.LineEdge && !l.AnswersOperatorQuestion() && l.Source != "" && l.Source != state.Mesh
+}
+
+// chain returns the end of a shown line: its chain, numbered from 1 unless it came from another
+// agent.
+func (st *Story) chain(l state.Line) string {
+	if !st.chains || l.Trace == "" {
+		return ""
 	}
-	for _, w := range append([]string{id, l.Key, l.From, to, l.Gate, string(l.What)}, edge(l)...) {
-		if w != "" {
-			words = append(words, w)
-		}
+	if strings.HasPrefix(l.Trace, "trace.") {
+		st.number(l.Trace, "chain")
 	}
-	return strings.Join(words, " ") + reason
+	return " [" + l.Trace + "]"
+}
+
+// edge returns the ids of an edge, and the outcome of the turn that it reports on.
+func edge(l state.Line) []string {
+	words := []string{l.Request, l.Response, string(l.Outcome)}
+	if l.Request == l.Key {
+		words[0] = ""
+	}
+	if strings.HasPrefix(l.Response, string(l.Outcome)) || l.Source == state.Mesh && l.Outcome == state.Success {
+		words[2] = ""
+	}
+	return words
 }

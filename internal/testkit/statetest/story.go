@@ -35,6 +35,7 @@ type Story struct {
 	asked int               // challenges
 	shown map[string]string // the list last shown, by heading
 	out   strings.Builder
+	err   error // the first one of the line
 
 	chains bool // show chains
 	step   state.StepFunc
@@ -72,17 +73,17 @@ func Expected(line string) bool {
 // Play plays one line and writes the result.
 func (st *Story) Play(line string) error {
 	if word, question, _ := strings.Cut(line, " "); isQuestion(question) {
-		now, err := st.clock(word)
-		st.Now = now
+		st.err = nil
+		st.Now = st.clock(word)
 		switch question {
 		case "due?":
-			fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.S.Due(st.P, now), "no"))
+			fmt.Fprintf(&st.out, "=> due: %s\n", cmp.Or(st.S.Due(st.P, st.Now), "no"))
 		case "last?":
 			fmt.Fprintf(&st.out, "=> %s\n", st.last())
 		default:
 			fmt.Fprintf(&st.out, "=> alarm line: %s\n", st.alarm())
 		}
-		return err
+		return st.err
 	}
 	events, err := st.Read(line)
 	if err != nil || events == nil {
@@ -108,14 +109,8 @@ func (st *Story) last() string {
 		return text + "; no answer"
 	}
 	text += fmt.Sprintf("; answer to %s (%s) at %s: %s after %s, %v", a.Key, a.Source, st.at(a.At), a.Outcome, span(a.Took), a.Cost)
-	switch {
-	case a.Reply == "":
-	case a.Ended != "":
-		text += fmt.Sprintf(", %s %s", a.Reply, a.Ended)
-	case a.Sent.IsZero():
-		text += fmt.Sprintf(", %s waits", a.Reply)
-	default:
-		text += fmt.Sprintf(", %s sent at %s", a.Reply, st.at(a.Sent))
+	if a.Reply != "" {
+		text += fmt.Sprintf(", %s %s", a.Reply, cmp.Or(string(a.Ended), when(a.Sent.IsZero(), "waits"), "sent at "+st.at(a.Sent)))
 	}
 	return st.say("%s", text)
 }
@@ -130,106 +125,72 @@ func (st *Story) alarm() string {
 }
 
 // Read reads one line: a directive, or the events of one Step.
-func (st *Story) Read(line string) ([]state.Event, error) {
+func (st *Story) Read(line string) (events []state.Event, err error) {
+	st.err = nil
 	word, rest, _ := strings.Cut(line, " ")
 	switch {
 	case line == "" || strings.HasPrefix(line, "#"):
-		return nil, nil
 	case word == "day":
-		day, err := time.Parse("2006-01-02", rest)
-		st.day = day
-		return nil, err
+		st.day, st.err = time.Parse(time.DateOnly, rest)
 	case word == "chains":
 		st.chains = true
-		return nil, nil
 	case word == "policy":
-		return nil, st.setPolicy(strings.Fields(rest))
-	}
-	now, err := st.clock(word)
-	if err != nil || isQuestion(rest) {
-		return nil, err
-	}
-	st.Now = now
-	var events []state.Event
-	for phrase := range strings.SplitSeq(rest, ";") {
-		more, err := st.event(parsePhrase(phrase))
-		if err != nil {
-			return nil, err
+		for setting := range strings.FieldsSeq(rest) {
+			st.check(st.set(setting))
 		}
-		events = append(events, more...)
+	default:
+		now := st.clock(word)
+		if st.err != nil || isQuestion(rest) {
+			return nil, st.err
+		}
+		st.Now = now
+		for phrase := range strings.SplitSeq(rest, ";") {
+			events = append(events, st.events(parsePhrase(phrase))...)
+		}
 	}
-	return events, nil
+	return events, st.err
 }
 
-// clock parses a time of day.
-func (st *Story) clock(word string) (time.Time, error) {
-	t, err := time.Parse("15:04:05", word)
-	if err != nil {
-		t, err = time.Parse("15:04", word)
-	}
-	return st.day.Add(t.Sub(time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC))), err
-}
-
-func (st *Story) setPolicy(settings []string) error {
-	flags := map[string]*bool{
-		"ack": &st.P.Ack, "quiet_prep": &st.P.QuietPrep, "quiet_active": &st.P.QuietActive,
-		"notices": &st.P.Notices, "working": &st.P.Working, "turns": &st.P.Turns,
-		"mail": &st.P.HasMail, "mesh": &st.P.HasMesh, "paces_mesh": &st.P.PacesMesh, "challenge": &st.P.Challenge, "no_peer_ack": &st.P.NoPeerAck,
-	}
-	for _, setting := range settings {
-		name, value, _ := strings.Cut(setting, "=")
-		if flag, ok := flags[name]; ok {
-			*flag = value == "on"
-			continue
-		}
-		var err error
+// set changes the policy as a setting says.
+func (st *Story) set(setting string) (err error) {
+	p := &st.P
+	name, value, _ := strings.Cut(setting, "=")
+	switch field := map[string]any{
+		"ack": &p.Ack, "quiet_prep": &p.QuietPrep, "quiet_active": &p.QuietActive, "notices": &p.Notices, "working": &p.Working,
+		"turns": &p.Turns, "mail": &p.HasMail, "mesh": &p.HasMesh, "paces_mesh": &p.PacesMesh, "challenge": &p.Challenge,
+		"no_peer_ack": &p.NoPeerAck, "keymaster": &p.Keymaster, "login": &p.Login, "peers": &p.Peers, "others": &p.Others,
+		"backends": &p.Backends, "rate": &p.Rate, "event_rate": &p.EventRate, "ack_after": &p.AckAfter, "collect": &p.Collect,
+		"idle": &p.IdleInterval, "engaged": &p.EngagedInterval, "day": &p.Budget.Day, "low": &p.Budget.Low, "critical": &p.Budget.Critical,
+	}[name].(type) {
+	case *bool:
+		*field = value == "on"
+	case *string:
+		*field = value
+	case *[]string:
+		*field = strings.Split(value, ",")
+	case *int:
+		*field, err = strconv.Atoi(value)
+	case *time.Duration:
+		*field = st.duration(value)
+	case *state.Micros:
+		*field = st.money(value)
+	default:
 		switch name {
-		case "keymaster":
-			st.P.Keymaster = value
-		case "peers":
-			st.P.Peers = strings.Split(value, ",")
-		case "others":
-			st.P.Others = strings.Split(value, ",")
-		case "login":
-			st.P.Login = value
-		case "backends":
-			st.P.Backends = strings.Split(value, ",")
 		case "hooks": // hooks=ops:task,blocker+log:*
-			st.P.Hooks = hooks(value)
+			p.Hooks = hooks(value)
 		case "prompts": // prompts=morning@08:00/24h+check@09:30/0s?
-			st.P.Prompts, err = Prompts(value)
-		case "ack_after":
-			st.P.AckAfter, err = time.ParseDuration(value)
-		case "collect":
-			st.P.Collect, err = time.ParseDuration(value)
-		case "rate":
-			st.P.Rate, err = strconv.Atoi(value)
-		case "event_rate":
-			st.P.EventRate, err = strconv.Atoi(value)
-		case "idle":
-			st.P.IdleInterval, err = time.ParseDuration(value)
-		case "engaged":
-			st.P.EngagedInterval, err = time.ParseDuration(value)
+			p.Prompts, err = Prompts(value)
 		case "zone":
-			st.P.Location, err = time.LoadLocation(value)
+			p.Location, err = time.LoadLocation(value)
 		case "credit":
-			if st.P.Budget.HasCredit = value != "none"; st.P.Budget.HasCredit {
-				st.P.Budget.Credit, err = money(value)
+			if p.Budget.HasCredit = value != "none"; p.Budget.HasCredit {
+				p.Budget.Credit = st.money(value)
 			}
-		case "day":
-			st.P.Budget.Day, err = money(value)
-		case "low":
-			st.P.Budget.Low, err = money(value)
-		case "critical":
-			st.P.Budget.Critical, err = money(value)
 		default:
 			err = fmt.Errorf("no such setting: %s", name)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return err
 }
 
 // hooks reads the setting "hooks".
@@ -288,23 +249,25 @@ func (st *Story) id(name string) string {
 	return name
 }
 
+// number names a random id by its kind and a number, unless it has a name.
+func (st *Story) number(id, kind string) {
+	if _, known := st.names[id]; !known && id != "" {
+		st.count[kind]++
+		st.names[id] = kind + strconv.Itoa(st.count[kind])
+	}
+}
+
 // Name numbers every new random id of the step.
 func (st *Story) Name() {
-	number := func(id, kind string) {
-		if _, known := st.names[id]; !known && id != "" {
-			st.count[kind]++
-			st.names[id] = kind + strconv.Itoa(st.count[kind])
-		}
-	}
 	for _, l := range st.S.Lines {
 		if l.Kind == state.LineTurn && l.What == state.WordDispatched {
-			number(l.TurnID, "t")
+			st.number(l.TurnID, "t")
 		}
 		if l.Kind == state.LineEdge && l.What == state.WordAwait {
-			number(l.Request, "wait.")
+			st.number(l.Request, "wait.")
 		}
 		if l.Kind == state.LineEffect && l.Effect.Kind != state.Reply && l.Effect.Kind != state.Challenge {
-			number(l.ID, string(l.Effect.Kind)+".")
+			st.number(l.ID, string(l.Effect.Kind)+".")
 		}
 	}
 }

@@ -9,11 +9,15 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"agentstateloop/internal/testkit/scripted"
 )
 
 // Answer is the provider's scripted answer to one request.
@@ -86,37 +90,27 @@ func New(t T, answers ...Answer) *Provider {
 	return p
 }
 
-// next returns the answer to a request, and the request's number. It repeats the last answer.
-func (p *Provider) next(r *http.Request) (Answer, int) {
+// next returns the answer to a request, and the request's number and model. It repeats the last answer.
+func (p *Provider) next(r *http.Request) (Answer, scripted.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var ask struct {
 		Tools []any  `json:"tools"`
 		Model string `json:"model"`
 	}
 	json.Unmarshal(body, &ask)
+	model, _, _ := strings.Cut(r.PathValue("call"), ":") // Google's API names the model in the path
+	model = cmp.Or(ask.Model, model)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(ask.Tools) == 0 || len(p.answers) == 0 {
-		return Answer{Text: "ok"}, 0
+		return Answer{Text: "ok"}, scripted.Request{Model: model}
 	}
-	p.asked = append(p.asked, string(body))
-	model, _, _ := strings.Cut(r.PathValue("call"), ":") // Google's API names the model in the path
-	p.models = append(p.models, cmp.Or(ask.Model, model))
+	p.asked, p.models = append(p.asked, string(body)), append(p.models, model)
 	a := p.answers[0]
 	if len(p.answers) > 1 {
 		p.answers = p.answers[1:]
 	}
-	return a, len(p.asked)
-}
-
-// lastModel returns the model of the last request that got a scripted answer, or "".
-func (p *Provider) lastModel() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.models) == 0 {
-		return ""
-	}
-	return p.models[len(p.models)-1]
+	return a, scripted.Request{Number: len(p.asked), Model: model}
 }
 
 // Saw reports whether any request of the agent contained the words.
@@ -163,11 +157,10 @@ func fault(w http.ResponseWriter, a Answer, body object) bool {
 		w.Header().Set(name, value)
 	}
 	w.WriteHeader(a.Status)
-	if a.Body != nil {
-		json.NewEncoder(w).Encode(a.Body)
-	} else {
-		json.NewEncoder(w).Encode(body)
+	if a.Body == nil {
+		a.Body = body
 	}
+	json.NewEncoder(w).Encode(a.Body)
 	return true
 }
 
@@ -175,54 +168,31 @@ func fault(w http.ResponseWriter, a Answer, body object) bool {
 func cut() { panic(http.ErrAbortHandler) }
 
 func (p *Provider) messages(w http.ResponseWriter, r *http.Request) {
-	a, n := p.next(r)
+	a, q := p.next(r)
 	kind := map[int]string{401: "authentication_error", 529: "overloaded_error"}[a.Status]
-	if kind == "" {
-		kind = "invalid_request_error"
-	}
-	if fault(w, a, object{"type": "error", "error": object{"type": kind, "message": a.Fault}}) {
+	if fault(w, a, object{"type": "error", "error": object{"type": cmp.Or(kind, "invalid_request_error"), "message": a.Fault}}) {
 		return
 	}
-	event(w, "message_start", object{"type": "message_start", "message": object{
-		"id": fmt.Sprintf("msg_%d", n), "type": "message", "role": "assistant", "model": p.lastModel(),
-		"content": []any{}, "stop_reason": nil, "usage": object{"input_tokens": 100, "output_tokens": 1}}})
-	i := 0
-	block := func(start object, deltas ...object) {
-		event(w, "content_block_start", object{"type": "content_block_start", "index": i, "content_block": start})
-		for _, d := range deltas {
-			event(w, "content_block_delta", object{"type": "content_block_delta", "index": i, "delta": d})
-		}
-		if a.Cut {
+	reply := scripted.Reply{Thinking: a.Thinking, Text: a.Text, Piece: 1 << 20}
+	if a.Tool != "" {
+		args, _ := json.Marshal(a.Args)
+		reply.Calls = []scripted.Call{{ID: fmt.Sprintf("toolu_%d", q.Number), Name: a.Tool, Args: string(args)}}
+	}
+	for _, event := range scripted.Events("anthropic", q, reply) {
+		if a.Cut && strings.HasPrefix(event, "event: content_block_stop") {
 			cut()
 		}
-		event(w, "content_block_stop", object{"type": "content_block_stop", "index": i})
-		i++
+		io.WriteString(w, event)
+		w.(http.Flusher).Flush()
 	}
-	stop := "end_turn"
-	if a.Thinking != "" {
-		block(object{"type": "thinking", "thinking": "", "signature": ""},
-			object{"type": "thinking_delta", "thinking": a.Thinking}, object{"type": "signature_delta", "signature": "c2ln"})
-	}
-	if a.Text != "" {
-		block(object{"type": "text", "text": ""}, object{"type": "text_delta", "text": a.Text})
-	}
-	if a.Tool != "" {
-		stop = "tool_use"
-		args, _ := json.Marshal(a.Args)
-		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%d", n), "name": a.Tool, "input": object{}},
-			object{"type": "input_json_delta", "partial_json": string(args)})
-	}
-	event(w, "message_delta", object{"type": "message_delta",
-		"delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": object{"output_tokens": 20}})
-	event(w, "message_stop", object{"type": "message_stop"})
 }
 
 func (p *Provider) responses(w http.ResponseWriter, r *http.Request) {
-	a, n := p.next(r)
+	a, q := p.next(r)
 	if fault(w, a, object{"error": object{"message": a.Fault, "type": "invalid_request_error", "code": nil}}) {
 		return
 	}
-	id := fmt.Sprintf("resp_%d", n)
+	id := fmt.Sprintf("resp_%d", q.Number)
 	event(w, "response.created", object{"type": "response.created", "response": object{"id": id}})
 	item := func(i object) {
 		event(w, "response.output_item.done", object{"type": "response.output_item.done", "item": i})
@@ -284,4 +254,44 @@ func (p *Provider) generate(w http.ResponseWriter, r *http.Request) {
 		event(w, "", chunk(nil, object{"functionCall": object{"name": a.Tool, "args": a.Args}}))
 	}
 	event(w, "", chunk("STOP", object{"text": ""}))
+}
+
+// Home sets up a home for a real agent: claude, codex or gemini. There the agent knows only the
+// service at url. Home returns further arguments and the environment variables that the agent
+// needs.
+func Home(runner, home, url string) (args []string, env map[string]string, err error) {
+	env = map[string]string{"HOME": home, "TMPDIR": home, "PATH": os.Getenv("PATH")}
+	switch runner {
+	case "claude":
+		env["ANTHROPIC_BASE_URL"] = url
+		env["ANTHROPIC_API_KEY"] = "sk-test"
+		env["CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC"] = "1"
+		env["CLAUDE_CODE_MAX_RETRIES"] = "2"
+	case "codex":
+		env["TEST_KEY"] = "sk-test"
+		err = write(filepath.Join(home, ".codex", "config.toml"), fmt.Sprintf(`
+model = "gpt-5"
+model_provider = "test"
+[model_providers.test]
+name = "test"
+base_url = %q
+env_key = "TEST_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+`, url+"/v1"))
+	case "gemini":
+		args = []string{"--model", "gemini-2.5-pro"} // "auto" asks a model which model to ask
+		env["GOOGLE_GEMINI_BASE_URL"] = url
+		env["GEMINI_API_KEY"] = "test"
+		err = write(filepath.Join(home, ".gemini", "settings.json"), `{"security":{"auth":{"selectedType":"gemini-api-key"}}}`)
+	}
+	return args, env, err
+}
+
+func write(file, text string) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o600)
 }
