@@ -234,7 +234,11 @@ func (openai) events(q Request, r Reply) []string {
 		stop = "tool_calls"
 	}
 	delta(object{}, cmp.Or(r.Stop, stop))
-	chunk([]any{}, object{"prompt_tokens": r.In, "completion_tokens": r.Out, "total_tokens": r.In + r.Out,
-		"prompt_tokens_details": object{"cached_tokens": r.CacheRead}})
+	usage := object{"prompt_tokens": r.In, "completion_tokens": r.Out, "total_tokens": r.In + r.Out,
+		"prompt_tokens_details": object{"cached_tokens": r.CacheRead}}
+	if r.Cost != 0 {
+		usage["cost"] = r.Cost
+	}
+	chunk([]any{}, usage)
 	return append(all, "data: [DONE]\n\n")
 }

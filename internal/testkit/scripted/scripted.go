@@ -32,6 +32,7 @@ type Reply struct {
 	// In and Out are the reported token counts; CacheRead is the part of In that came from a
 	// cache. Zero means 100 for In and 20 for Out.
 	In, Out, CacheRead int
+	Cost               float64 // dollars, if the API reports costs
 
 	// An error instead of an answer: its status, its text, and the time to wait.
 	Status     int
