@@ -5,7 +5,7 @@
 // Every decision that [state.Step] can make is left to it: this package turns observations into
 // events, and the outbox into deliveries. One cycle goes one way through its files:
 //
-//	poll.go ─▶ watchdog.go ─▶ observe*.go ─▶ accept.go ─▶ commit.go ─▶ project.go ─▶ perform.go ─▶ turns.go
+//	poll.go ─▶ observe*.go ─▶ accept.go ─▶ commit.go ─▶ project.go ─▶ perform.go ─▶ turns.go
 //
 // A turn continues in attempt.go, turn_end.go and deliver.go, and flush.go sends its reply.
 // [Agent] has the wiring and the public operations. Each job is a type with its dependencies;

@@ -1,5 +1,5 @@
-// Package mail reads the operator's mailbox over IMAP, sends mail over SMTP, and decides which
-// mail to accept (docs/design.md, "Mail"). Package message parses the bytes of a mail.
+// Package mail reads the operator's mailbox over IMAP and sends mail over SMTP (docs/design.md,
+// "Mail"). Package trust decides which mail to accept, package message parses the bytes.
 //
 // A [Mailbox] is opened for reading. [Session.Scan] finds the new mail for this agent and hands
 // the raw bytes of each mail to the caller. The caller commits them, and only then calls
@@ -15,6 +15,6 @@
 // A [Sender] sends the exact bytes of a rendered message.Draft. Its error reports the fate of
 // the mail: rejected for now, rejected for good, or unknown.
 //
-// No call outlasts its context or Server.Timeout for each network phase. No
+// No call outlasts its context, or Server.Timeout for each network phase. No
 // error holds a secret.
 package mail

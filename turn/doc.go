@@ -32,8 +32,8 @@
 //
 // # Where to begin reading
 //
-// run.go runs an attempt from start to Result. supervisor.go follows the agent, with output.go
-// (its output), deadlines.go (when to end it) and process.go (how it ends). outcome.go makes the
-// Result. agent.go and the files claude.go, codex.go, gemini.go and api.go hold the differences
+// run.go runs an attempt from start to Result. supervisor.go follows the agent and applies the
+// deadlines, with output.go (its output) and process.go (how it ends). outcome.go makes the
+// Result. agent.go, claude.go, codex.go, gemini.go and acp.go hold the differences
 // between the agents.
 package turn

@@ -4,7 +4,7 @@
 // one right answer.
 //
 // The method examination.checks lists all checks. Each check is a small struct that holds its
-// inputs, in a file named after its subject.
+// inputs. Checks of related subjects share a file.
 package doctor
 
 import (

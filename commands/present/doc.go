@@ -6,7 +6,7 @@
 //   - The time is a parameter. Times are local, as terminal.Clock writes them.
 //   - Foreign text goes through plain.Line, so a text has one line unless its function says more.
 //   - The width of the terminal is a Fitter.
-//   - A label in capitals is trouble that the operator can end. Ordinary rows have small letters.
+//   - A label in capitals marks trouble that the operator can fix. Other labels are in lower case.
 //   - JSON documents are not made here. Some carry one of these texts, for a person to read.
 package present
 

@@ -9,6 +9,6 @@
 //
 // The listener makes no decisions and stores no data. A request is only a doorbell: the message
 // itself is in nudges/, on the mesh or in the mailbox. If the listener dies, no message is lost,
-// because cron stays on and finds it too. The listener's polls are ordinary cycles under the
+// because cron keeps running and finds it too. The listener's polls are ordinary cycles under the
 // same locks. Turns run in their own processes, which outlive the listener.
 package listen

@@ -1,5 +1,5 @@
 // Package osfile keeps files safely. It opens the files that we keep, and only if they are regular files. Another
-// object may be in the place of a file, by accident or not: a link to a foreign file, a named
+// object may have replaced a file, by accident or not: a link to a foreign file, a named
 // pipe without a writer, a folder, a device. Then each function returns an error with the path
 // and the kind of the object. The functions do not follow a link in the last element of the
 // path, and do not wait for a pipe.

@@ -1,5 +1,5 @@
-// Package fleettest starts the real nats-server for tests: one, or three that are a
-// cluster, with the configuration that fleet plan prints.
+// Package fleettest starts the real nats-server for tests: one, or a cluster of
+// three, with the configuration that fleet plan prints.
 package fleettest
 
 import (

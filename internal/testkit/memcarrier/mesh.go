@@ -1,5 +1,5 @@
 // Package memcarrier is a mesh in memory. Its carriers keep the promises of a mesh over NATS, by
-// a clock that the test sets. The tests of mesh/natsmesh play one table with it and with the real
+// a clock that the test sets. The tests of mesh/natsmesh run one table against it and the real
 // nats-server.
 package memcarrier
 
