@@ -83,8 +83,8 @@ func inboxRetryCommand(p *program) *cli.Command {
 		Usage:     "queue a message again",
 		ArgsUsage: "NUMBER|KEY",
 		Description: `For a deferred or failed message. It then does not count against [budget]
-mails_an_hour. A wakeup runs now; this counts as a word from you, so the agent
-may run [turn] self_turns more.
+mails_an_hour. A wakeup runs now; this counts as a message from you, so the
+agent may run [turn] self_turns more turns of its own.
 
 Example:
   agentstateloop inbox retry 12`,

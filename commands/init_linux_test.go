@@ -273,7 +273,7 @@ func TestInitTestsNATSMesh(t *testing.T) {
 	d.waitFor("not the seed of a user's nkey", "hint: ")
 	d.answer(useAnyway, "")
 	d.answer(question+" ["+filepath.Join(dir, "bad")+"]", key("wrong", wrong.Seed))
-	d.waitFor("trying nats://"+closed, "connection refused", "hint: is nats-server running, and the url right?")
+	d.waitFor("trying nats://"+closed, "connection refused", "hint: check that nats-server is running and that the url is correct")
 	d.answer(useAnyway, "")
 	d.answer("the URL of the mesh [nats://"+closed+"]", "nats://n1.example.com")
 	d.waitFor("would send messages unencrypted")

@@ -131,7 +131,7 @@ func (p *jsonPage) table(file string, node *object) {
 		return
 	}
 	for _, one := range list(node.values["oneOf"]) {
-		p.printf("\nOf %s:\n", one.(*object).values["title"])
+		p.printf("\nFor %s:\n", one.(*object).values["title"])
 		p.table(file, one.(*object))
 	}
 	if node.values["properties"] == nil {

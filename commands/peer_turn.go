@@ -35,7 +35,7 @@ func (c *call) checkTurn() error {
 	command := strings.TrimPrefix(c.helpName(), name+" ")
 	caused := "the agent caused this turn itself"
 	if cause.Cause() == state.CauseTask {
-		caused = "the clock caused this turn"
+		caused = "a scheduled prompt caused this turn"
 	}
 	switch {
 	case err != nil:

@@ -63,5 +63,5 @@ func withinMemory(a *cycle.Agent, limit uint64, work func() error) error {
 	}
 	exceeded := fmt.Errorf("the poll ended because it used more than %d MiB of memory", limit>>20)
 	_ = a.Store.Log(a.Now(), exceeded.Error()) // a failed write to the log is ignored
-	return terminal.WithHint(exceeded, "the next poll reads again what is not recorded yet; if it ends the same way, a source sends too much")
+	return terminal.WithHint(exceeded, "the next poll reads the unrecorded messages again; if it ends the same way, a source sends too much")
 }

@@ -99,7 +99,7 @@ func Assets(servers int) []Asset {
 		{mailbox, "the mailboxes"},
 		{blob, "the files of messages, in chunks"},
 		{event, "the results of turns, for observers"},
-		{who, "the registry: the agents, and the last look of each host"},
+		{who, "the registry: the agents, and when each host last polled"},
 		{mesh, "HALT"},
 	}
 }

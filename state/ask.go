@@ -168,7 +168,7 @@ func (e Reported) apply(m *machine) {
 		if e.Local {
 			source = CLI
 		}
-		m.line(Line{Kind: LineNote, Key: e.Key, Source: source, From: e.From, What: WordReport, Reason: "nobody waits for it", Request: e.ToolCallID, Trace: e.Trace})
+		m.line(Line{Kind: LineNote, Key: e.Key, Source: source, From: e.From, What: WordReport, Reason: "no turn waits for it", Request: e.ToolCallID, Trace: e.Trace})
 		return
 	}
 	e.answer(&m.Turn.Waiting[i])

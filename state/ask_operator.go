@@ -47,22 +47,22 @@ func CheckOperatorQuestion(text string, options []string) error {
 	case strings.TrimSpace(plain.Text(text)) == "":
 		return errors.New("the question is empty")
 	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
-		return errors.New("the question is not a text in UTF-8")
+		return errors.New("the question is not UTF-8 text")
 	case len(text) > MaxOperatorQuestion:
-		return fmt.Errorf("the question has %d bytes, and may have %d", len(text), MaxOperatorQuestion)
+		return fmt.Errorf("the question has %d bytes, and the limit is %d", len(text), MaxOperatorQuestion)
 	case len(options) > MaxOptions:
-		return fmt.Errorf("%d options are too many: a question has %d at most", len(options), MaxOptions)
+		return fmt.Errorf("%d options are too many: the limit is %d", len(options), MaxOptions)
 	}
 	for i, option := range options {
 		switch {
 		case strings.TrimSpace(option) == "":
 			return fmt.Errorf("option %d is empty", i+1)
 		case !utf8.ValidString(option) || plain.Line(option) != option:
-			return fmt.Errorf("option %d must be one line of plain text, without spaces at its ends", i+1)
+			return fmt.Errorf("option %d must be one line of plain text, without leading or trailing spaces", i+1)
 		case utf8.RuneCountInString(option) > MaxOption:
-			return fmt.Errorf("option %d has %d characters, and may have %d", i+1, utf8.RuneCountInString(option), MaxOption)
+			return fmt.Errorf("option %d has %d characters, and the limit is %d", i+1, utf8.RuneCountInString(option), MaxOption)
 		case isControlWord(option):
-			return fmt.Errorf("%q cannot be an option: a mail that says %s and nothing else is an order to agentstateloop itself", option, strings.ToUpper(bareAnswer(option)))
+			return fmt.Errorf("%q cannot be an option: a mail with only the word %s is a command to agentstateloop itself", option, strings.ToUpper(bareAnswer(option)))
 		}
 		for j, other := range options[:i] {
 			if strings.EqualFold(bareAnswer(option), bareAnswer(other)) {

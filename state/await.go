@@ -240,7 +240,7 @@ func (m *machine) followUp(x Expected) (key string) {
 	m.Inbox = append(m.Inbox, msg)
 	m.Asleep = false
 	m.line(Line{Kind: LineMessage, What: WordReport, Key: msg.Key, From: msg.From, Message: &msg})
-	m.wake("report of "+x.To, "", Thread{}, false)
+	m.wake("report from "+x.To, "", Thread{}, false)
 	return msg.Key
 }
 

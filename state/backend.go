@@ -226,10 +226,10 @@ func (m *machine) tellOutage(backend string) {
 	}
 	text += "\nMessages wait, and none is lost. "
 	if first.Kind == Obstacle {
-		m.notice(text + "I try it again at every poll.")
+		m.notice(text + "I will try again at every poll.")
 		return
 	}
-	text += "I try again at " + m.policy.clock(first.Until)
+	text += "I will try again at " + m.policy.clock(first.Until)
 	if !first.Known {
 		_, longest := first.Kind.pauses()
 		text += fmt.Sprintf(", and then with pauses of up to %d minutes", longest/time.Minute)

@@ -169,5 +169,5 @@ func lossText(ids []string, last Returned) string {
 	if more := len(ids) - maxTold; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("%d mails of mine came back undelivered: %s. The last was to %s: %s. `agentstateloop status` lists them.", len(ids), named, last.To, last.Reason)
+	return fmt.Sprintf("%d of my mails came back undelivered: %s. The last was to %s: %s. `agentstateloop status` lists them.", len(ids), named, last.To, last.Reason)
 }

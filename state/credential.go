@@ -266,7 +266,7 @@ func (m *machine) alarm(name string, c Credential) (id string) {
 	m.Alarms = append(m.Alarms, m.now)
 	return m.queue(Effect{
 		Kind: Alarm, Channel: ByMesh, To: m.policy.Keymaster, Credential: name,
-		Text: fmt.Sprintf("Credential %s of @%s has been refused since %s. Please rotate it. I try it again at every poll and will tell you when it works.",
+		Text: fmt.Sprintf("Credential %s of @%s has been refused since %s. Please rotate it. I will try it again at every poll, and tell you when it works.",
 			name, m.Agent, utc(c.Since)),
 	})
 }
@@ -276,7 +276,7 @@ func (m *machine) blocker(name string, c Credential) (id string) {
 	return m.tellOperator(Effect{
 		Thread: m.subject("credential blocker: " + name), Credential: name,
 		Text: fmt.Sprintf("Credential blocker: %s of @%s was refused in %d polls in a row, since %s. %s "+
-			"I keep running, try it again at every poll and will tell you when it works. On the agent's machine, `agentstateloop status` shows more.",
+			"I keep running. I will try it again at every poll, and tell you when it works. On the agent's machine, `agentstateloop status` shows more.",
 			name, m.Agent, c.Failures, utc(c.Since), consequence(name)),
 	})
 }

@@ -28,7 +28,7 @@ func (d *Deliveries) interruptedSends() {
 	for i := range d.Outbox {
 		if row := &d.Outbox[i]; row.Sending {
 			row.Sending = false
-			row.Reason = "its sender was killed before the answer came"
+			row.Reason = "the process that sent it was killed before the server answered"
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (m *machine) renewNotification(row Effect) {
 	case row.Waited >= giveUpAfter && m.isNotification(row.ID):
 		m.renotify(row.ID, "")
 		if i := m.undeliveredIndex(row.ID); i >= 0 {
-			m.endUndelivered(i, WordForgotten, "it is made again")
+			m.endUndelivered(i, WordForgotten, "a new notice replaces it")
 		}
 	}
 }

@@ -201,9 +201,9 @@ func (e FetchEnded) became(m *machine) string {
 		switch {
 		case l.Key != e.Key || !l.arrives():
 		case l.Kind == LineGate:
-			return "came at last, and the gate " + l.Gate + " has rejected it: see `agentstateloop inbox list --quarantined`"
+			return "has arrived at last, but the gate " + l.Gate + " has rejected it: see `agentstateloop inbox list --quarantined`"
 		default:
-			return "has come in"
+			return "has arrived"
 		}
 	}
 	_, known := m.Seen[e.Key]
@@ -211,11 +211,11 @@ func (e FetchEnded) became(m *machine) string {
 	case known:
 		return ""
 	case e.Another:
-		return "is not tried any more under this key: the mailbox was renumbered or is another one. If the mail is in it, I find it again"
+		return "is not tried any more under this key: the mailbox was renumbered or replaced. If the mail is in it, I will find it again"
 	case e.Gone:
-		return "is not in the mailbox any more, and I have stopped trying"
+		return "is not in the mailbox any more, so I have stopped trying"
 	}
-	return "came at last, and is not for me"
+	return "has arrived at last, but is not for me"
 }
 
 func (FetchEnded) rank() (int, time.Time) { return rankEnd, time.Time{} }

@@ -138,7 +138,7 @@ func (m *machine) settleAck() {
 		m.withdrawAck(m.whyGone(w.Key))
 	case !m.AckDue(m.now):
 	case !m.mayAck():
-		m.withdrawAck("it is switched off, or six were made within the hour")
+		m.withdrawAck("it is switched off, or six were queued within the hour")
 	default:
 		m.AckWaits = WaitingAck{}
 		m.makeAck(w)

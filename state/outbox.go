@@ -263,7 +263,7 @@ func (m *machine) overtaken(i int) string {
 	row := m.Outbox[i]
 	switch {
 	case row.Kind == OperatorQuestion && !row.Sending && !m.asksOperator(row.ID):
-		return "nothing waits for its answer any more"
+		return "no turn waits for its answer any more"
 	case row.Sending || !row.Kind.perishable():
 		return ""
 	case row.Kind == Ack && m.answeredBefore(i):

@@ -98,7 +98,7 @@ func (s State) TurnPrincipal() Principal {
 const MaxHandle = 32
 
 // HandleRule is the rule of ValidHandle in words, for errors.
-const HandleRule = "a handle has 1 to 32 lower-case letters, digits and hyphens, and begins with no hyphen"
+const HandleRule = "a handle has 1 to 32 lower-case letters, digits and hyphens, and does not begin with a hyphen"
 
 // ValidHandle reports whether s is a handle, the name of an agent: a lower-case
 // letter or digit, followed by at most 31 lower-case letters, digits and hyphens

@@ -333,7 +333,7 @@ func (e Prompted) apply(m *machine) {
 	case e.Failed != "":
 		if row.Fails = e.Failed; !failedBefore {
 			row.Since = m.now
-			m.notice(fmt.Sprintf("The prompt %q of %s did not run: %s. I tell you once; it is tried again at each of its times, next at %s. `agentstateloop doctor` checks it.",
+			m.notice(fmt.Sprintf("The prompt %q, due at %s, did not run: %s. I report this once; it is tried again at each of its times, next at %s. `agentstateloop doctor` checks it.",
 				e.Name, m.localTime(e.At), e.Failed, m.localTime(row.Next)))
 		}
 		m.promptLine(*row, WordFailed, key, e.Failed)

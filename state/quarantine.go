@@ -138,7 +138,7 @@ func (QuarantineHolds) rank() (int, time.Time) { return rankEnd, time.Time{} }
 
 // CopyOfReleased is the reason why a copy of a released item leaves the
 // quarantine.
-const CopyOfReleased = "a copy of what was released"
+const CopyOfReleased = "a copy of a released item"
 
 // WasReleased reports whether the item that same identifies was released.
 func (r Reading) WasReleased(same string) bool {

@@ -181,7 +181,7 @@ func (e Recovered) apply(m *machine) {
 		row := &m.Outbox[i]
 		row.Unknown, row.Copies = true, max(1, row.Copies)
 		if row.Reason == "" {
-			row.Reason = "the state that recorded its fate is lost"
+			row.Reason = "the state that recorded its outcome is lost"
 		}
 	}
 	m.notice("My state file could not be used (" + e.Reason + "). I rebuilt it from its copy and the history and keep running; no accepted message was lost.")

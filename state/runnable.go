@@ -129,7 +129,7 @@ func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bo
 	case !p.Turns:
 		return HeldBack{Why: "`inbox next` takes it"}, true
 	case now.Before(s.CooldownUntil):
-		return HeldBack{Why: fmt.Sprintf("cool-down after %s that failed", plural(s.FailedTurns, "turn")), Until: s.CooldownUntil}, true
+		return HeldBack{Why: fmt.Sprintf("cool-down after %s failed in a row", plural(s.FailedTurns, "turn")), Until: s.CooldownUntil}, true
 	case allOut:
 		return HeldBack{Why: o.Sentence(backend), Until: o.Until}, true
 	case s.SelfHeld(msg, p, now) != "":

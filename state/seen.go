@@ -97,7 +97,7 @@ func (e Pruned) apply(m *machine) {
 			i++
 			continue
 		}
-		m.endUndelivered(i, WordForgotten, "older than is kept")
+		m.endUndelivered(i, WordForgotten, "older than [agent] keep")
 	}
 }
 

@@ -112,7 +112,7 @@ func (e Planned) apply(m *machine) {
 		m.replaceSleeps(row.Principal())
 	}
 	if !m.RoomForSelf(row.Operator) {
-		m.line(Line{Kind: LineNote, Source: Self, From: row.From, What: Word(e.Kind), TurnID: e.TurnID, Reason: fmt.Sprintf("%d rows wait already", MaxSelfRows)})
+		m.line(Line{Kind: LineNote, Source: Self, From: row.From, What: Word(e.Kind), TurnID: e.TurnID, Reason: fmt.Sprintf("%d wakeups are already waiting", MaxSelfRows)})
 		return
 	}
 	at := e.At.UTC()
@@ -297,9 +297,9 @@ func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 	case tier != TierNormal:
 		return "money is short (" + string(tier) + ")"
 	case s.Streak.used(p):
-		return fmt.Sprintf("%s of its own ran since its operator was heard, and [turn] self_turns is %d", plural(s.Streak.Turns, "turn"), p.SelfTurns)
+		return fmt.Sprintf("it has run %s of its own since its operator last wrote, and [turn] self_turns is %d", plural(s.Streak.Turns, "turn"), p.SelfTurns)
 	case s.Streak.full(msg, p):
-		return fmt.Sprintf("%s of its own ran in conversations with others since its operator was heard; they may use half of [turn] self_turns, which is %d",
+		return fmt.Sprintf("it has run %s of its own in conversations with others since its operator last wrote; they may use half of [turn] self_turns, which is %d",
 			plural(s.Streak.Peers, "turn"), p.SelfTurns)
 	}
 	return ""

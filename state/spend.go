@@ -164,7 +164,7 @@ func (e Spent) apply(m *machine) {
 		l.Meter = &e.Meter
 	}
 	if sp.Basis == BasisDearest && !slices.Contains(m.Purse.Unpriced, sp.Model) {
-		l.Reason = join(l.Reason, fmt.Sprintf("no price of %q is known: counted at the highest known price", sp.Model))
+		l.Reason = join(l.Reason, fmt.Sprintf("the price of %q is unknown: counted at the highest known price", sp.Model))
 	}
 	m.enterSpending(l)
 	m.line(l)

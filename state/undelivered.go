@@ -43,7 +43,7 @@ func (d *Deliveries) keepUndelivered(row Effect, at time.Time) {
 // forgetUndelivered keeps only the newest rows.
 func (m *machine) forgetUndelivered() {
 	for len(m.Undelivered) > undeliveredKept {
-		m.endUndelivered(0, WordForgotten, "more were given up than are kept")
+		m.endUndelivered(0, WordForgotten, "over the limit of kept messages")
 	}
 }
 
@@ -284,6 +284,6 @@ func (m *machine) forgetUnfiled() {
 		i++
 	}
 	for len(m.Unfiled) > maxUnfiled {
-		m.giveUpCopy(0, "more mails wait for their copy than may")
+		m.giveUpCopy(0, "too many mails are waiting for their copy")
 	}
 }

@@ -34,6 +34,7 @@ func TestConfigErrors(t *testing.T) {
 		{"string for an array", "[agent]\nhandle = \"a\"\noperator = \"you@example.com\"\n", `:3: agent.operator: must be an array, not a string$`, ""},
 		{"numbers in an array", "[agent]\nhandle = \"a\"\noperator = [\n 1,\n 2]\n", `:3: agent.operator: must be a string, not an integer$`, ""},
 		{"string for a number", turn + "max_attempts = \"3\"\n", `:6: turn.max_attempts: must be an integer, not a string$`, ""},
+		{"NUL in env", strings.Replace(turn, "none", "claude", 1) + "env = { A = \"x\\u0000\" }\n", `:6: turn.env: the value of A contains a NUL byte$`, ""},
 		{"number in env", turn + "env = { A = \"x\", B = 3 }\n", `:6: turn.env.B: must be a string, not an integer$`, ""},
 		{"string for a section", "mail = \"x\"\n", `:1: mail: must be a table, not a string$`, ""},
 		{"array of sections", "[[agent]]\n", `:1: agent: must be a table, not an array of tables$`, ""},

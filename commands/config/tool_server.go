@@ -136,8 +136,8 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 		env["PATH"] = path
 	}
 	for name, value := range m.Env {
-		if !validVariable(name) || strings.Contains(value, "\x00") {
-			return c.Wrong(key+".env", "%q is not a valid environment variable name", name)
+		if err := c.checkVariable(key+".env", name, value); err != nil {
+			return err
 		}
 		if secretName.Get().MatchString(name) {
 			l.Secrets.Learn(c.Path+" "+key+" "+name, value)
@@ -159,6 +159,17 @@ func (l *Loader) serverEnv(c *Config, key string, m mcpSection, s *toolserver.Se
 	}
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		s.Env = append(s.Env, name+"="+env[name])
+	}
+	return nil
+}
+
+// checkVariable checks an environment variable of a setting.
+func (c *Config) checkVariable(key, name, value string) error {
+	switch {
+	case !validVariable(name):
+		return c.Wrong(key, "%q is not a valid environment variable name", name)
+	case strings.Contains(value, "\x00"):
+		return c.Wrong(key, "the value of %s contains a NUL byte", name)
 	}
 	return nil
 }

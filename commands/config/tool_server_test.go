@@ -48,6 +48,7 @@ func TestToolServerErrors(t *testing.T) {
 		{"[tools.files]\nmcp = { url = \"https://a\", token_file = \"desk/t\" }\n", `:6: turn.workdir: contains .*desk/t, which`, ""},
 		{"[tools.files]\nmcp = { command = [\"x\"], env_files = { K = \"desk/k\" } }\n", `:6: turn.workdir: contains .*desk/k, which`, ""},
 		{"[tools.files]\nmcp = { command = [\"x\"], env = { \"A=B\" = \"x\" } }\n", `:12: tools.files.mcp.env: "A=B" is not a valid environment variable name$`, ""},
+		{"[tools.files]\nmcp = { command = [\"x\"], env = { A = \"b\\u0000\" } }\n", `:12: tools.files.mcp.env: the value of A contains a NUL byte$`, ""},
 		{"[tools.files]\nmcp = { command = [\"x\"], env = { K = \"x\" }, env_files = { K = \"k\" } }\n", `:12: tools.files.mcp.env_files: K is set both in env and in env_files$`, "keep one"},
 		{"[tools.files]\nmcp = { command = [\"x\"], env_files = { K = \"\" } }\n", `:12: tools.files.mcp.env_files: K names no file$`, ""},
 		{files + "[api.tools]\noperator = [\"files\"]\n", `:14: api.tools.operator: "files" is a tool server$`, "files/*"},

@@ -77,8 +77,8 @@ func (l *Loader) wireTurn(c *Config, self string) (*turn.Config, error) {
 		return nil, err
 	}
 	for key, value := range t.Env {
-		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return nil, c.Wrong("turn.env", "%q is not a valid environment variable name", key)
+		if err := c.checkVariable("turn.env", key, value); err != nil {
+			return nil, err
 		}
 		if secretName.Get().MatchString(key) {
 			l.Secrets.Learn(c.Path+" env "+key, value)

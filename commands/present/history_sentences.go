@@ -106,7 +106,7 @@ func (r *HistoryReader) challenged(l state.Line) sentence {
 }
 
 func (r *HistoryReader) unanswered(l state.Line) sentence {
-	return sentenceOf("no answer from you whether you wrote ", r.numberOr(l.Key, "a mail without proof"))
+	return sentenceOf("you did not answer whether you wrote ", r.numberOr(l.Key, "a mail without proof"))
 }
 
 func (r *HistoryReader) nudged(l state.Line) sentence {
@@ -315,7 +315,7 @@ func (r *HistoryReader) restAsked(l state.Line) sentence {
 }
 
 func (r *HistoryReader) wakeupsHeld(l state.Line) sentence {
-	return sentenceOf("holds ", terminal.Count(l.Count, "wakeup"), " until a word from you")
+	return sentenceOf("holds ", terminal.Count(l.Count, "wakeup"), " until it hears from you")
 }
 
 func (r *HistoryReader) reportAwaited(l state.Line) sentence { return sentenceOf("waits for ", l.To) }

@@ -229,7 +229,7 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", terminal.Program)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll of %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
+		row("OVERDUE", "the poll due at %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
 	default:
 		row("next poll", "%s", moment(*s.NextDue, now))
 	}

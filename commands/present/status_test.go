@@ -63,7 +63,7 @@ func TestStatusText(t *testing.T) {
   OFFLINE    no mail can be sent since 11:00:00 (1 mail waiting): 451 later [2J; next try 12:01:00 (in 1m); see ` + "`agentstateloop outbox list`" + `
   LOST       1 message could not be delivered; see ` + "`agentstateloop outbox list`" + `
   LOST       2 mails returned undelivered, the last at 11:59:00: reply.t2 to op@example.com: 552 mailbox [2J full
-  OVERDUE    the poll of 11:55:00 (5m ago) did not run: is cron running?
+  OVERDUE    the poll due at 11:55:00 (5m ago) did not run: is cron running?
   CRONTAB    cannot be set: no crontab program
   schedule   */30 * * * * is installed, but should be */1 * * * *
   timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
@@ -138,7 +138,7 @@ func TestStatusText(t *testing.T) {
 		}, `
 @a is IDLE
   OFFLINE    mail could not be read yet: ` + "`agentstateloop doctor`" + ` shows why
-  OVERDUE    the poll of 11:55:00 (5m ago) did not run: is the program that runs the polls still running?
+  OVERDUE    the poll due at 11:55:00 (5m ago) did not run: is the program that runs the polls still running?
   schedule   mode none: another program polls
   inbox      0 waiting, 0 deferred, 0 quarantined
 `},

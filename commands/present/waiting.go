@@ -79,7 +79,7 @@ func sourceText(w view.Waiting, now time.Time) string {
 func messageName(w view.Waiting) string {
 	switch who := plain.Line(w.Who); {
 	case w.Source == state.Clock:
-		return "a prompt of the clock"
+		return "a scheduled prompt"
 	case w.Source == state.Self:
 		return "a plan of its own"
 	case w.Source == state.Mail:

@@ -182,7 +182,7 @@ func (in *interview) models(ctx context.Context, a *apiPart, t turnPart) error {
 
 // apiHint adds a hint to an error of an API.
 func apiHint(err error, where string) error {
-	hint := "is " + where + " right, and this machine online?"
+	hint := "is " + where + " right, and is this machine online?"
 	switch {
 	case terminal.HintOf(err) != "":
 		return err

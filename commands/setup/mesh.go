@@ -240,7 +240,7 @@ func (in *interview) carrier(handle string, m *meshPart) (cycle.Carrier, error) 
 
 // meshHint adds a hint to an error of a mesh.
 func meshHint(err error, handle string, m *meshPart) error {
-	hint := "does a mesh run there? `" + terminal.Program + " mesh serve` starts one"
+	hint := "is a mesh running there? `" + terminal.Program + " mesh serve` starts one"
 	switch {
 	case terminal.HintOf(err) != "":
 		return err
@@ -249,7 +249,7 @@ func meshHint(err error, handle string, m *meshPart) error {
 	case config.OverNATS(m.url) && isRefused(err):
 		hint = "the servers must know this agent's key: pass " + handle + "=" + m.public + " to `" + terminal.Program + " fleet plan`"
 	case config.OverNATS(m.url):
-		hint = "is nats-server running, and the url right? the administrator creates missing streams with `" + terminal.Program + " fleet create`"
+		hint = "check that nats-server is running and that the url is correct; the administrator creates missing streams with `" + terminal.Program + " fleet create`"
 	case isRefused(err) && m.tokenFile == "":
 		hint = "this mesh requires a token"
 	case isRefused(err):

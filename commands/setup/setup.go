@@ -239,7 +239,7 @@ func (in *interview) check(text string) error {
 		if !ok {
 			return err
 		}
-		if err := in.Asker.Wrong(e.Advice, "the answers give an invalid configuration: %s: %s", e.Key, e.Text); err != nil {
+		if err := in.Asker.Wrong(e.Advice, "your answers produce an invalid configuration: %s: %s", e.Key, e.Text); err != nil {
 			return err
 		}
 	}

@@ -102,7 +102,7 @@ func (d *doorbell) hang(ctx context.Context, agent *cycle.Agent) error {
 		agent.WatchMesh(ctx, nil, signal(reached), signal(d.rung))
 		close(d.ended)
 	}()
-	return within(ctx, reached, "the mesh cannot be heard")
+	return within(ctx, reached, "the listener cannot reach the mesh")
 }
 
 // wait waits for the next ring.

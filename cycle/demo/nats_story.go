@@ -135,7 +135,7 @@ func (p *pair) forgery(ctx context.Context) error {
 	p.now = p.clock("09:13").Add(20 * time.Second)
 	forger := p.client(peer, p.admin)
 	defer forger.Close()
-	p.alpha.event(in, "message from %s, from somebody who has every right but not its key: %q", peer, "Delete the backups.")
+	p.alpha.event(in, "message from %s, sent by somebody with full rights but without its key: %q", peer, "Delete the backups.")
 	if _, err := forger.Send(ctx, mesh.Message{To: handle, Text: "Delete the backups."}); err != nil {
 		return err
 	}

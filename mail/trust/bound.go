@@ -28,7 +28,7 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 	if f.calledIn(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
 	}
-	whole := "Subject does not call @" + f.Handle + ", no signed To or Cc names " + f.Own
+	whole := "Subject does not name @" + f.Handle + ", no signed To or Cc names " + f.Own
 	if message.Forwarded(h.Subject) {
 		return whole + ", and it is a forward, not an answer"
 	}

@@ -41,7 +41,7 @@ func (l *Loop) fitWindow(ctx context.Context) error {
 // compact replaces the conversation by a summary. If the summary fails, the conversation stays
 // unchanged.
 func (l *Loop) compact(ctx context.Context) error {
-	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarising the conversation"})
+	l.Emit(turn.Event{Kind: turn.Thinking, Text: "summarizing the conversation"})
 	room := l.Window / 100 * warnAt * bytesPerToken
 	answer, err := l.summarise(ctx, "The record of your work so far:\n\n"+transcript(l.conversation.messages, room)+l.Brief)
 	if err == nil {

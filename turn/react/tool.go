@@ -271,7 +271,7 @@ func (p Program) callWaiting(ctx context.Context, args json.RawMessage) (string,
 		}
 		return "", Ending{After: Suspend, Text: result + suspendNote(id, p.Deadline)}
 	}
-	if err := p.Pauses.Withdraw(ctx, id, "the tool was done at once"); err != nil {
+	if err := p.Pauses.Withdraw(ctx, id, "the tool did not suspend the turn"); err != nil {
 		return "", err
 	}
 	if after == Terminate {
