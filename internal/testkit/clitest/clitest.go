@@ -115,9 +115,7 @@ func (p *Provider) next(r *http.Request) (Answer, scripted.Request) {
 
 // Saw reports whether any request of the agent contained the words.
 func (p *Provider) Saw(words string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Contains(strings.Join(p.asked, "\n"), words)
+	return strings.Contains(strings.Join(p.Asked(), "\n"), words)
 }
 
 // Asked returns the bodies of the requests that got a scripted answer.

@@ -269,14 +269,9 @@ func (d *Dovecot) Append(raw []byte, seen bool) error {
 // Renumber removes all mail and changes the UIDVALIDITY of the mailbox.
 func (d *Dovecot) Renumber() error {
 	for _, sub := range []string{"new", "cur"} {
-		entries, err := os.ReadDir(filepath.Join(d.Maildir, sub))
-		if err != nil {
+		folder := filepath.Join("mail", d.Username, sub)
+		if err := errors.Join(os.RemoveAll(filepath.Join(d.dir, folder)), d.openDir(folder, d.mail)); err != nil {
 			return err
-		}
-		for _, e := range entries {
-			if err := os.Remove(filepath.Join(d.Maildir, sub, e.Name())); err != nil {
-				return err
-			}
 		}
 	}
 	out, err := exec.Command("doveadm", "-c", d.Conf(), "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()
