@@ -113,15 +113,11 @@ func (d *DNS) serve() {
 
 // answer returns the reply to a query, or nil if query is malformed.
 func (d *DNS) answer(query []byte) []byte {
-	var p dnsmessage.Parser
-	head, err := p.Start(query)
-	if err != nil {
+	var asked dnsmessage.Message
+	if err := asked.Unpack(query); err != nil || len(asked.Questions) == 0 {
 		return nil
 	}
-	q, err := p.Question()
-	if err != nil {
-		return nil
-	}
+	q := asked.Questions[0]
 	name := canonical(q.Name.String())
 	d.mu.Lock()
 	records, known := d.txt[name]
@@ -130,7 +126,7 @@ func (d *DNS) answer(query []byte) []byte {
 	d.mu.Unlock()
 
 	m := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: head.ID, Response: true, RecursionDesired: true, RecursionAvailable: true},
+		Header:    dnsmessage.Header{ID: asked.ID, Response: true, RecursionDesired: true, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{q},
 	}
 	switch {
