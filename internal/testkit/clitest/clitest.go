@@ -5,6 +5,7 @@ package clitest
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -115,9 +116,7 @@ func (p *Provider) next(r *http.Request) (Answer, scripted.Request) {
 
 // Saw reports whether any request of the agent contained the words.
 func (p *Provider) Saw(words string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Contains(strings.Join(p.asked, "\n"), words)
+	return strings.Contains(strings.Join(p.Asked(), "\n"), words)
 }
 
 // Asked returns the bodies of the requests that got a scripted answer.
@@ -164,9 +163,6 @@ func fault(w http.ResponseWriter, a Answer, body object) bool {
 	return true
 }
 
-// cut breaks the connection in the middle of the answer.
-func cut() { panic(http.ErrAbortHandler) }
-
 func (p *Provider) messages(w http.ResponseWriter, r *http.Request) {
 	a, q := p.next(r)
 	kind := map[int]string{401: "authentication_error", 529: "overloaded_error"}[a.Status]
@@ -180,7 +176,7 @@ func (p *Provider) messages(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, event := range scripted.Events("anthropic", q, reply) {
 		if a.Cut && strings.HasPrefix(event, "event: content_block_stop") {
-			cut()
+			panic(http.ErrAbortHandler)
 		}
 		io.WriteString(w, event)
 		w.(http.Flusher).Flush()
@@ -205,7 +201,7 @@ func (p *Provider) responses(w http.ResponseWriter, r *http.Request) {
 			"content": []any{object{"type": "output_text", "text": a.Text}}})
 	}
 	if a.Cut {
-		cut()
+		panic(http.ErrAbortHandler)
 	}
 	if a.Tool != "" {
 		args, _ := json.Marshal(a.Args)
@@ -248,7 +244,7 @@ func (p *Provider) generate(w http.ResponseWriter, r *http.Request) {
 		event(w, "", chunk(nil, object{"text": a.Text[half:]}))
 	}
 	if a.Cut {
-		cut()
+		panic(http.ErrAbortHandler)
 	}
 	if a.Tool != "" {
 		event(w, "", chunk(nil, object{"functionCall": object{"name": a.Tool, "args": a.Args}}))
@@ -290,8 +286,5 @@ stream_max_retries = 1
 }
 
 func write(file, text string) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	return os.WriteFile(file, []byte(text), 0o600)
+	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
 }

@@ -6,6 +6,7 @@ package crontest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -124,10 +125,8 @@ func replace(table string, stdin *os.File) bool {
 func WriteProc(dir string) (proc string, err error) {
 	proc = filepath.Join(dir, "proc")
 	for pid, cmdline := range map[string]string{"1": "/sbin/init\x00", "7": "/usr/sbin/cron\x00-f\x00"} {
-		if err := os.MkdirAll(filepath.Join(proc, pid), 0o700); err != nil {
-			return "", fmt.Errorf("write a test procfs: %w", err)
-		}
-		if err := os.WriteFile(filepath.Join(proc, pid, "cmdline"), []byte(cmdline), 0o600); err != nil {
+		folder := filepath.Join(proc, pid)
+		if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "cmdline"), []byte(cmdline), 0o600)); err != nil {
 			return "", fmt.Errorf("write a test procfs: %w", err)
 		}
 	}

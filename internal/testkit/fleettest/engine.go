@@ -48,21 +48,16 @@ type Engine struct {
 }
 
 // Start starts one server with a mailbox for each handle.
-func Start(t testing.TB, handles ...string) *Engine { return start(t, 1, handles) }
+func Start(t testing.TB, handles ...string) *Engine { return StartBare(t, 1, handles...).Create() }
 
 // StartCluster starts three servers with a mailbox for each handle. Each message is stored on all
 // of them.
-func StartCluster(t testing.TB, handles ...string) *Engine { return start(t, 3, handles) }
+func StartCluster(t testing.TB, handles ...string) *Engine {
+	return StartBare(t, 3, handles...).Create()
+}
 
 // patience limits every wait for the servers.
 const patience = 30 * time.Second
-
-func start(t testing.TB, servers int, handles []string) *Engine {
-	t.Helper()
-	e := StartBare(t, servers, handles...)
-	e.Create()
-	return e
-}
 
 // StartBare starts this number of servers, which know the users and have no streams yet.
 func StartBare(t testing.TB, servers int, handles ...string) *Engine {
@@ -159,7 +154,7 @@ func seed(k Key) func(context.Context) (string, error) {
 }
 
 // Create waits until the servers answer, and makes the streams and the mailboxes.
-func (e *Engine) Create() {
+func (e *Engine) Create() *Engine {
 	e.t.Helper()
 	c := e.Conn("")
 	defer c.Close()
@@ -168,6 +163,7 @@ func (e *Engine) Create() {
 		_, err := fleet.Create(ctx, Asker(c), want)
 		return err
 	})
+	return e
 }
 
 // Asker adapts a connection for fleet.Create.
@@ -238,7 +234,8 @@ func (e *Engine) Configure(change func(text string) string) {
 		e.t.Fatal(err)
 	}
 	for _, s := range e.Servers {
-		s.Restart()
+		s.Kill()
+		s.Start()
 	}
 }
 

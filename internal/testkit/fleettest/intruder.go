@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -78,17 +77,11 @@ func (in *Intruder) IsRefused(subject string) {
 // Ask publishes a request and returns its answer, which may be an error of JetStream.
 func (in *Intruder) Ask(m *nats.Msg) *nats.Msg {
 	in.engine.t.Helper()
-	m.Reply = in.Inbox
-	if err := in.PublishMsg(m); err != nil {
-		in.engine.t.Fatal(err)
+	a, err := in.RequestMsg(m, patience)
+	if err != nil {
+		in.engine.t.Fatalf("%s is not answered: %v", m.Subject, err)
 	}
-	select {
-	case a := <-in.Answer:
-		return a
-	case <-time.After(patience):
-		in.engine.t.Fatalf("%s is not answered", m.Subject)
-		return nil
-	}
+	return a
 }
 
 // signer returns the function that signs with the key of a user.

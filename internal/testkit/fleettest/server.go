@@ -58,13 +58,6 @@ func (s *Server) Kill() {
 	_ = cmd.Wait()
 }
 
-// Restart is Kill and Start.
-func (s *Server) Restart() {
-	s.t.Helper()
-	s.Kill()
-	s.Start()
-}
-
 // Stop stops the process with SIGSTOP, as a machine that hangs, and waits until all threads have
 // stopped.
 func (s *Server) Stop() {

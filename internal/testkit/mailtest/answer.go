@@ -76,18 +76,31 @@ func (a Answer) Found() (uids []uint32) {
 	if m == nil {
 		return nil
 	}
-	for part := range strings.FieldsFuncSeq(string(m[1]), func(r rune) bool { return r == ' ' || r == ',' }) {
-		first, last, isRange := strings.Cut(part, ":")
-		if !isRange {
-			last = first
-		}
-		from, _ := strconv.ParseUint(first, 10, 32) // the pattern allows only digits here
-		to, _ := strconv.ParseUint(last, 10, 32)
-		for uid := from; uid <= to && uid != 0; uid++ {
+	for _, r := range ranges(string(m[1])) {
+		for uid := r.first; uid <= r.last && uid != 0; uid++ {
 			uids = append(uids, uint32(uid))
 		}
 	}
 	return uids
+}
+
+type uidRange struct{ first, last uint64 }
+
+// ranges returns the ranges of a set of UIDs, which spaces or commas separate. "*" is beyond each UID.
+func ranges(set string) (all []uidRange) {
+	for part := range strings.FieldsFuncSeq(set, func(r rune) bool { return r == ' ' || r == ',' }) {
+		first, last, isRange := strings.Cut(part, ":")
+		if !isRange {
+			last = first
+		}
+		from, _ := strconv.ParseUint(first, 10, 32)
+		to, err := strconv.ParseUint(last, 10, 32)
+		if err != nil {
+			to = 1 << 32
+		}
+		all = append(all, uidRange{from, to})
+	}
+	return all
 }
 
 // Part returns which part of a mail a FETCH answer contains: "head", "body" or "".

@@ -113,15 +113,11 @@ func (d *DNS) serve() {
 
 // answer returns the reply to a query, or nil if query is malformed.
 func (d *DNS) answer(query []byte) []byte {
-	var p dnsmessage.Parser
-	head, err := p.Start(query)
-	if err != nil {
+	var asked dnsmessage.Message
+	if err := asked.Unpack(query); err != nil || len(asked.Questions) == 0 {
 		return nil
 	}
-	q, err := p.Question()
-	if err != nil {
-		return nil
-	}
+	q := asked.Questions[0]
 	name := canonical(q.Name.String())
 	d.mu.Lock()
 	records, known := d.txt[name]
@@ -130,7 +126,7 @@ func (d *DNS) answer(query []byte) []byte {
 	d.mu.Unlock()
 
 	m := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: head.ID, Response: true, RecursionDesired: true, RecursionAvailable: true},
+		Header:    dnsmessage.Header{ID: asked.ID, Response: true, RecursionDesired: true, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{q},
 	}
 	switch {
@@ -183,7 +179,9 @@ func StartMX(t T, authservID string, dns *DNS, deliver func(raw []byte) error) *
 			return new(net.Dialer).DialContext(ctx, network, dns.Addr)
 		}},
 	}
-	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) { return &incoming{mx: mx}, nil }))
+	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
+		return &delivery{servers: &Servers{}, trusted: true, accept: mx.accept}, nil
+	}))
 	server.Domain = authservID
 	server.EnableSMTPUTF8 = true
 	server.ErrorLog = log.New(io.Discard, "", 0)
@@ -205,29 +203,11 @@ func (mx *MX) Post(envelope, to string, raw []byte) error {
 	return c.Quit()
 }
 
-// incoming is one connection.
-type incoming struct {
-	mx   *MX
-	from string
-}
-
-func (s *incoming) Mail(from string, _ *smtp.MailOptions) error {
-	s.from = from
-	return nil
-}
-
-func (s *incoming) Rcpt(string, *smtp.RcptOptions) error { return nil }
-func (s *incoming) Reset()                               { s.from = "" }
-func (s *incoming) Logout() error                        { return nil }
-
-func (s *incoming) Data(r io.Reader) error {
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
+// accept delivers a mail with the notes.
+func (mx *MX) accept(m Sent) error {
 	top := fmt.Sprintf("Return-Path: <%s>\r\nAuthentication-Results: %s; %s\r\nReceived: from %s by %s; %s\r\n",
-		s.from, s.mx.authservID, s.mx.verdict(raw), "sender.example.net", s.mx.authservID, time.Now().Format(time.RFC1123Z))
-	return s.mx.deliver(append([]byte(top), s.mx.withoutOwn(raw)...))
+		m.From, mx.authservID, mx.verdict(m.Raw), "sender.example.net", mx.authservID, time.Now().Format(time.RFC1123Z))
+	return mx.deliver(append([]byte(top), mx.withoutOwn(m.Raw)...))
 }
 
 // withoutOwn drops the Authentication-Results fields with our name that came with a mail (RFC

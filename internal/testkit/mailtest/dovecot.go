@@ -30,22 +30,6 @@ type Dovecot struct {
 	n     int
 }
 
-// StartDovecot starts Dovecot for one test. If Dovecot is not installed or this user may not start it,
-// it skips the test, or fails with AGENTSTATELOOP_REQUIRE_REAL=1, as in continuous integration.
-func StartDovecot(t T) *Dovecot {
-	t.Helper()
-	d, err := startDovecot(t)
-	if errors.Is(err, errNoDovecot) && os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-var errNoDovecot = errors.New("dovecot is not installed, or this user may not start it")
-
 // dovecotConf is the whole configuration: Dovecot does not read the system's. It does not delay
 // the answer to a refused login, unlike the default.
 const dovecotConf = `protocols = imap
@@ -95,43 +79,49 @@ service stats {
 
 const maxUsers = 50
 
-func startDovecot(t T) (*Dovecot, error) {
-	if _, err := exec.LookPath("dovecot"); err != nil {
-		return nil, errNoDovecot
+// StartDovecot starts Dovecot for one test. If Dovecot is not installed or this user may not start it,
+// it skips the test, or fails with AGENTSTATELOOP_REQUIRE_REAL=1, as in continuous integration.
+func StartDovecot(t T) *Dovecot {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	if os.Getuid() != 0 {
-		return nil, errNoDovecot // the services of Dovecot change user
+	if _, err := exec.LookPath("dovecot"); err != nil || os.Getuid() != 0 { // its services change user
+		const missing = "dovecot is not installed, or this user may not start it"
+		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") == "" {
+			t.Skip(missing)
+		}
+		t.Fatal(missing)
 	}
 	// t.TempDir does not work here: the path of a socket has at most 108 bytes, and the users
 	// of Dovecot must be able to enter it.
 	dir, err := os.MkdirTemp("/tmp", "dc")
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	d := &Dovecot{
 		CAFile: filepath.Join(dir, "ca.pem"), Password: "correct horse", dir: dir, mail: 8,
 	}
-	if err := endWith(t, dir); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
+	must(endWith(t, dir))
 	port, err := testkit.FreePort(1)
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	d.IMAP, d.IMAPTLS = fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", port+1)
-	if err := errors.Join(d.prepare(port), d.addUser()); err != nil {
-		return nil, err
-	}
-	if err := d.start(filepath.Join(dir, "out")); err != nil {
-		return nil, err
+	must(d.prepare(port))
+	must(d.addUser())
+	// The daemon never closes its output, so the output goes to a file: a reader of a pipe would wait
+	// forever.
+	start := exec.Command("sh", "-c", `dovecot -c "$1/conf" >"$1/out" 2>&1 || { cat "$1/out"; exit 1; }`, "sh", dir)
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Fatal("start dovecot: ", err, string(out))
 	}
 	for _, addr := range []string{d.IMAP, d.IMAPTLS} {
 		if err := testkit.Listens(addr, time.Minute); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "log"))
-			return nil, fmt.Errorf("dovecot does not answer: %w\n%s", err, log)
+			t.Fatal("dovecot does not answer: ", err, "\n", string(log))
 		}
 	}
-	return d, nil
+	return d
 }
 
 // endWith stops the daemon of dir and removes dir when the test ends. It does so even if the
@@ -151,23 +141,6 @@ func endWith(t T, dir string) error {
 		in.Close()
 		watcher.Wait() // a leftover daemon or folder harms no test
 	})
-	return nil
-}
-
-// start starts the daemon. The daemon never closes its output, so the output goes to a file: a
-// reader of a pipe would wait forever.
-func (d *Dovecot) start(output string) error {
-	out, err := os.Create(output)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	cmd := exec.Command("dovecot", "-c", d.Conf())
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Run(); err != nil {
-		said, _ := os.ReadFile(output)
-		return fmt.Errorf("start dovecot: %w: %s", err, said)
-	}
 	return nil
 }
 
@@ -269,14 +242,9 @@ func (d *Dovecot) Append(raw []byte, seen bool) error {
 // Renumber removes all mail and changes the UIDVALIDITY of the mailbox.
 func (d *Dovecot) Renumber() error {
 	for _, sub := range []string{"new", "cur"} {
-		entries, err := os.ReadDir(filepath.Join(d.Maildir, sub))
-		if err != nil {
+		folder := filepath.Join("mail", d.Username, sub)
+		if err := errors.Join(os.RemoveAll(filepath.Join(d.dir, folder)), d.openDir(folder, d.mail)); err != nil {
 			return err
-		}
-		for _, e := range entries {
-			if err := os.Remove(filepath.Join(d.Maildir, sub, e.Name())); err != nil {
-				return err
-			}
 		}
 	}
 	out, err := exec.Command("doveadm", "-c", d.Conf(), "mailbox", "update", "--uid-validity", fmt.Sprint(time.Now().Unix()+1000), "-u", d.Username, "INBOX").CombinedOutput()

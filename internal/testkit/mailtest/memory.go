@@ -113,7 +113,7 @@ func (s *Servers) serve(cfg *tls.Config) error {
 		DebugWriter:  s.options.Trace,
 	})
 	s.smtp = smtp.NewServer(smtp.BackendFunc(func(c *smtp.Conn) (smtp.Session, error) {
-		return &delivery{servers: s, conn: c}, nil
+		return &delivery{servers: s, conn: c, accept: s.accept}, nil
 	}))
 	s.smtp.Domain = "localhost"
 	s.smtp.AllowInsecureAuth = true
@@ -257,10 +257,11 @@ func (s *Servers) Sent() []Sent {
 	return slices.Clone(s.sent)
 }
 
-func (s *Servers) accept(m Sent) {
+func (s *Servers) accept(m Sent) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sent = append(s.sent, m)
+	return nil
 }
 
 func (s *Servers) token() string {

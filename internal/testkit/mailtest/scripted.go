@@ -193,20 +193,10 @@ func (s *Scripted) all() []uint32 { return slices.Sorted(maps.Keys(s.Mails)) }
 // named returns the existing UIDs in the set at the beginning of rest.
 func (s *Scripted) named(rest string) []uint32 {
 	word, _, _ := strings.Cut(rest, " ")
-	all := s.all()
 	var named []uint32
-	for part := range strings.SplitSeq(word, ",") {
-		first, last, ranged := strings.Cut(part, ":")
-		if !ranged {
-			last = first
-		}
-		low, _ := strconv.ParseUint(first, 10, 32)
-		high, err := strconv.ParseUint(last, 10, 32)
-		if err != nil {
-			high = 1 << 32 // "*"
-		}
-		for _, uid := range all {
-			if uint64(uid) >= low && uint64(uid) <= high {
+	for _, r := range ranges(word) {
+		for _, uid := range s.all() {
+			if uint64(uid) >= r.first && uint64(uid) <= r.last {
 				named = append(named, uid)
 			}
 		}

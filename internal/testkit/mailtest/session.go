@@ -41,11 +41,7 @@ func echo(username, password string) string {
 func (s *session) AuthenticateMechanisms() []string { return mechanisms() }
 
 func (s *session) Authenticate(mech string) (sasl.Server, error) {
-	server := saslServer(s.servers, mech, imapserver.ErrAuthFailed, func() {})
-	if server == nil {
-		return nil, &imap.Error{Type: imap.StatusResponseTypeNo, Text: "no such mechanism"}
-	}
-	return server, nil
+	return saslServer(s.servers, mech, imapserver.ErrAuthFailed, func() {}), nil
 }
 
 func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, options *imap.FetchOptions) error {
@@ -69,6 +65,7 @@ func (s *session) Store(w *imapserver.FetchWriter, set imap.NumSet, flags *imap.
 type delivery struct {
 	servers *Servers
 	conn    *smtp.Conn
+	accept  func(Sent) error
 	trusted bool
 	from    string
 	to      []string
@@ -77,11 +74,7 @@ type delivery struct {
 func (d *delivery) AuthMechanisms() []string { return mechanisms() }
 
 func (d *delivery) Auth(mech string) (sasl.Server, error) {
-	server := saslServer(d.servers, mech, smtp.ErrAuthFailed, func() { d.trusted = true })
-	if server == nil {
-		return nil, smtp.ErrAuthUnknownMechanism
-	}
-	return server, nil
+	return saslServer(d.servers, mech, smtp.ErrAuthFailed, func() { d.trusted = true }), nil
 }
 
 func (d *delivery) Mail(from string, _ *smtp.MailOptions) error {
@@ -117,8 +110,7 @@ func (d *delivery) Data(r io.Reader) error {
 			return err
 		}
 	}
-	d.servers.accept(Sent{From: d.from, To: d.to, Raw: raw})
-	return nil
+	return d.accept(Sent{From: d.from, To: d.to, Raw: raw})
 }
 
 func (d *delivery) Reset()        { d.from, d.to = "", nil }
@@ -126,9 +118,10 @@ func (d *delivery) Logout() error { return nil }
 
 func mechanisms() []string { return []string{"PLAIN", "XOAUTH2", "OAUTHBEARER"} }
 
-// saslServer returns a server that checks logins against s, or nil for an
-// unknown mechanism. A refused login ends in the error refused.
+// saslServer returns a server that checks logins against s. A login that it refuses, such as one by
+// an unknown mechanism, ends in the error refused.
 func saslServer(s *Servers, mech string, refused error, accepted func()) sasl.Server {
+	server := &tokenServer{servers: s, refused: refused, accepted: accepted}
 	switch mech {
 	case "PLAIN":
 		return sasl.NewPlainServer(func(_, username, password string) error {
@@ -142,17 +135,17 @@ func saslServer(s *Servers, mech string, refused error, accepted func()) sasl.Se
 			return refused
 		})
 	case "XOAUTH2":
-		return &tokenServer{want: "user=" + s.Username + "\x01auth=Bearer %s\x01\x01", servers: s, refused: refused, accepted: accepted}
+		server.want = "user=" + s.Username + "\x01auth=Bearer %s\x01\x01"
 	case "OAUTHBEARER":
-		return &tokenServer{want: "n,a=" + s.Username + ",\x01auth=Bearer %s\x01\x01", servers: s, refused: refused, accepted: accepted}
+		server.want = "n,a=" + s.Username + ",\x01auth=Bearer %s\x01\x01"
 	}
-	return nil
+	return server
 }
 
 // tokenServer accepts one exact initial response. Like Gmail, it first explains a refusal, and
 // refuses after the next line of the client.
 type tokenServer struct {
-	want      string // with %s for the token
+	want      string // with %s for the token; "" accepts none
 	servers   *Servers
 	refused   error
 	accepted  func()
@@ -166,7 +159,7 @@ func (t *tokenServer) Next(response []byte) ([]byte, bool, error) {
 		return nil, true, t.refused
 	case response == nil:
 		return nil, false, errors.New("no initial response")
-	case token != "" && string(response) == fmt.Sprintf(t.want, token):
+	case token != "" && t.want != "" && string(response) == fmt.Sprintf(t.want, token):
 		t.accepted()
 		return nil, true, nil
 	}

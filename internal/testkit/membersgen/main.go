@@ -174,14 +174,16 @@ func (g *generator) need(name string) {
 func (g *generator) kind(t ast.Expr) (kind, element string) {
 	switch t := t.(type) {
 	case *ast.Ident:
-		switch under, named := g.types[t.Name]; {
+		under, named := g.types[t.Name]
+		_, isStruct := under.(*ast.StructType)
+		switch {
 		case t.Name == "string":
 			return "Text", ""
 		case t.Name == "bool":
 			return "Bool", ""
 		case slices.Contains([]string{"int", "int64", "uint32", "uint64"}, t.Name):
 			return "Number", ""
-		case named && isStruct(under):
+		case isStruct:
 			return "Object", t.Name
 		case named:
 			return g.kind(under)
@@ -199,9 +201,4 @@ func (g *generator) kind(t ast.Expr) (kind, element string) {
 		return map[string]string{"Object": "ObjectMap", "Number": "NumberMap"}[kind], element
 	}
 	return "", ""
-}
-
-func isStruct(t ast.Expr) bool {
-	_, ok := t.(*ast.StructType)
-	return ok
 }

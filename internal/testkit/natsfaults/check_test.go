@@ -11,8 +11,8 @@ import (
 
 // sums are what a check has counted.
 type sums struct {
-	messages, reports, turns int // that were sent, and came; that came to agents
-	lost                     int // with the engine
+	messages, reports int // that were sent, and came
+	lost              int // with the engine
 }
 
 // check compares what left all outboxes with what came into all inboxes, as the histories
@@ -97,7 +97,6 @@ func (w *world) checkInbox(m *member, sent map[string]letter, s *sums) {
 	}
 	s.messages += len(came)
 	s.reports += len(reported)
-	s.turns += len(turns)
 }
 
 // history returns lines of the history of an agent.

@@ -116,7 +116,7 @@ func TestTheEngineIsLost(t *testing.T) {
 		each(w.engine.Servers, (*fleettest.Server).Wipe)
 		each(w.engine.Servers, (*fleettest.Server).Start)
 		w.engine.Create()
-		w.hurry()
+		hurry(w.engine, w.ackWait)
 		wait(ctx, half)
 	})
 }

@@ -44,7 +44,7 @@ func newWorld(t *testing.T, timeout, patience time.Duration, w *wire) *world {
 	if !long() {
 		wo.ackWait = 3 * time.Second
 	}
-	wo.hurry()
+	hurry(wo.engine, wo.ackWait)
 	dir := t.TempDir()
 	for _, handle := range handles {
 		client := wo.engine.Client(handle)
@@ -63,8 +63,6 @@ func newWorld(t *testing.T, timeout, patience time.Duration, w *wire) *world {
 
 // hurry has what is not acknowledged come again sooner than after the minute of
 // docs/design.md, so that a short test need not wait for it.
-func (w *world) hurry() { hurry(w.engine, w.ackWait) }
-
 func hurry(e *fleettest.Engine, wait time.Duration) {
 	for handle := range e.Users {
 		c := fleet.Mailbox(handle)

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/scripted"
@@ -46,11 +45,8 @@ echo cut
 `
 
 func setAPI(s *story) {
-	var last sync.Mutex
 	model := scripted.EachOnce("notch", notches, "you said: cut three notches")
 	server := &scripted.Server{Script: func(q scripted.Request) scripted.Reply {
-		last.Lock()
-		defer last.Unlock()
 		s.world.note(event{kind: used, text: string(q.Body)})
 		return model(q)
 	}}

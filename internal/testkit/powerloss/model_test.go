@@ -147,10 +147,8 @@ func TestTraceShowsAll(t *testing.T) {
 		head -c 100000 /dev/zero | tee R/zeros >R/others; sync R/zeros R; rm -r R/others
 		(echo child; echo of >&2; sh -c 'echo grandchild') >R/family 2>&1 & wait`, "R", root))
 	d := empty.clone()
-	for _, c := range s.calls {
-		if err := d.play(c); err != nil {
-			t.Fatal(err)
-		}
+	for _, m := range s.moments() {
+		s.play(d, m)
 	}
 	d.compare(t)
 	if got := d.after(loseAll, nil); len(got["zeros"].content) != 100000 || len(got) != 4 {

@@ -103,9 +103,7 @@ func (s *story) points(empty *disk, moments []moment) (changed []int) {
 	d := empty.clone()
 	for i, m := range moments {
 		before := d.changes
-		if err := d.next(m); err != nil {
-			s.Fatal(err)
-		}
+		s.play(d, m)
 		if m.event != nil || d.changes > before {
 			changed = append(changed, i)
 		}
@@ -158,9 +156,7 @@ func (s *story) cut(sc scenario, empty *disk, shard int) {
 		if m.event != nil {
 			past = append(past, *m.event)
 		}
-		if err := d.next(m); err != nil {
-			s.Fatal(err)
-		}
+		s.play(d, m)
 		for len(chosen) > 0 && chosen[0].point == i && !s.Failed() {
 			next := chosen[0]
 			chosen = chosen[1:]

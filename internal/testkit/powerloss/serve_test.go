@@ -23,6 +23,16 @@ var address = regexp.MustCompile(`http://\S+`)
 // that it listens. Without record it runs without strace.
 func (s *story) serve(record bool, args ...string) (url string, stop func()) {
 	s.Helper()
+	url, wait := s.begin(record, args...)
+	return strings.TrimSuffix(url, "/"), func() {
+		s.terminate()
+		wait()
+	}
+}
+
+// begin starts a command and returns the first address that it prints. wait waits for its end.
+func (s *story) begin(record bool, args ...string) (url string, wait func() error) {
+	s.Helper()
 	line := s.args(args...)
 	cmd, read := s.command(line...), func() {}
 	if record {
@@ -43,14 +53,17 @@ func (s *story) serve(record bool, args ...string) (url string, stop func()) {
 	}
 	if url == "" {
 		cmd.Wait()
-		s.Fatalf("%s: it does not listen: %s", args, errs.Bytes())
+		s.Fatalf("%s: it prints no address: %s", args, errs.Bytes())
 	}
-	return strings.TrimSuffix(url, "/"), func() {
-		s.terminate()
+	return url, func() error {
 		for lines.Scan() {
 		}
-		cmd.Wait()
+		err := cmd.Wait()
 		read()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, errs.Bytes())
+		}
+		return err
 	}
 }
 

@@ -1,13 +1,10 @@
 package powerloss
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 
 	"agentstateloop/internal/testkit/mailtest"
 )
@@ -102,24 +99,8 @@ func tellLogin(s *story) {
 
 // login runs `login` and is the browser.
 func (s *story) login() {
-	cmd, read := s.start(s.args("login")...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	if err := cmd.Start(); err != nil {
-		s.Fatal(err)
-	}
-	var printed []byte
-	for b := make([]byte, 1); !bytes.HasSuffix(printed, []byte("\n\n")) || !bytes.Contains(printed, []byte("http")); {
-		if _, err := out.Read(b); err != nil {
-			s.Fatalf("login printed %q, %s", printed, errs.Bytes())
-		}
-		printed = append(printed, b...)
-	}
-	asked, err := url.Parse(strings.Fields(string(printed[bytes.Index(printed, []byte("http")):]))[0])
+	address, wait := s.begin(true, "login")
+	asked, err := url.Parse(address)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -128,11 +109,9 @@ func (s *story) login() {
 		s.Fatal(err)
 	}
 	resp.Body.Close()
-	io.Copy(io.Discard, out)
-	if err := cmd.Wait(); err != nil {
-		s.Fatalf("login: %v: %s", err, errs.Bytes())
+	if err := wait(); err != nil {
+		s.Fatalf("login: %v", err)
 	}
-	read()
 	s.world.note(event{kind: ended, text: "login"})
 }
 

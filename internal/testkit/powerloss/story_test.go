@@ -1,7 +1,6 @@
 package powerloss
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -55,9 +54,9 @@ func (s *story) args(args ...string) []string {
 
 // run runs a command under strace until it and every process that it started have
 // ended. It must exit 0.
-func (s *story) run(args ...string) string {
+func (s *story) run(args ...string) {
 	s.Helper()
-	return s.trace("", s.args(args...)...)
+	s.trace("", s.args(args...)...)
 }
 
 // killed is run for a command that something kills.
@@ -71,19 +70,16 @@ func (s *story) killed(args ...string) {
 }
 
 // trace is run for any command line, with standard input.
-func (s *story) trace(stdin string, args ...string) string {
+func (s *story) trace(stdin string, args ...string) {
 	s.Helper()
 	cmd, read := s.start(args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
+	out, err := cmd.CombinedOutput()
 	read()
 	if err != nil {
-		s.Fatalf("%s: %v\n%s%s", args, err, out.Bytes(), errs.Bytes())
+		s.Fatalf("%s: %v\n%s", args, err, out)
 	}
 	s.world.note(event{kind: ended, text: strings.Join(args[1:], " ")})
-	return out.String()
 }
 
 // start returns a command under strace, and the function that reads its trace.
@@ -256,12 +252,14 @@ type moment struct {
 	event *event
 }
 
-// next plays what happened next.
-func (d *disk) next(m moment) error {
+// play plays a moment on the disk.
+func (s *story) play(d *disk, m moment) {
 	if m.call == nil {
-		return nil
+		return
 	}
-	return d.play(*m.call)
+	if err := d.play(*m.call); err != nil {
+		s.Fatal(err)
+	}
 }
 
 // moments returns all of them, in order.
