@@ -155,8 +155,11 @@ func (w *World) checkHanded(rule string, h history, o *wait, report line, shown 
 		}
 	}
 	turns := h.turnsOf(o)
+	isDamaged := func(l line) bool { // the message of its turn
+		return l.is("ended", state.Word(state.Errored)) && slices.ContainsFunc(h.turns[o.turn], func(t line) bool { return t.Key == l.Key })
+	}
 	excused := h.any(func(l line) bool {
-		return slices.Contains(turns, l.TurnID) && (l.Kind == "task" && l.Outcome == "canceled" || // it was stopped
+		return isDamaged(l) || slices.Contains(turns, l.TurnID) && (l.Kind == "task" && l.Outcome == "canceled" || // it was stopped
 			l.is("turn", state.WordRunning) && report.before(l)) // or the agent may have died before it read the report
 	})
 	if len(shown) == 0 && !excused && !w.record.wasHurt(report.Key) && !h.says("ended", followUpKey+o.id, "") {

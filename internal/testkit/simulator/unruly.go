@@ -273,11 +273,11 @@ func (w *World) checkTellings(h history) {
 }
 
 // renumbered returns how often the operator was told that a mail is given up because its number is
-// gone. A server with a stale UIDNEXT causes that for a mail that is still there, whose failure
-// then counts as new.
+// gone. A server with a stale UIDNEXT, or one that shows an empty mailbox, causes that for a mail
+// that is still there, whose failure then counts as new.
 func (h history) renumbered(key string) (n int) {
 	for _, l := range h.lines {
-		if l.Kind == "fetch" && l.What == state.WordEnded && l.Key == key && strings.Contains(l.Reason, "not tried any more under this key") {
+		if l.Kind == "fetch" && l.What == state.WordEnded && l.Key == key && strings.Contains(l.Reason, " any more") {
 			n++
 		}
 	}
