@@ -11,9 +11,8 @@ import (
 	"agentstateloop/state"
 )
 
-// say formats text and replaces random ids by their names.
-func (st *Story) say(format string, args ...any) string {
-	text := fmt.Sprintf(format, args...)
+// say replaces random ids by their names.
+func (st *Story) say(text string) string {
 	for _, id := range slices.Sorted(maps.Keys(st.names)) {
 		text = strings.ReplaceAll(text, id, st.names[id])
 	}
@@ -34,9 +33,7 @@ func (st *Story) at(t time.Time) string {
 
 // span formats a duration as short as possible.
 func span(d time.Duration) string {
-	s := d.String()
-	s = strings.Replace(s, "m0s", "m", 1)
-	return strings.Replace(s, "h0m", "h", 1)
+	return strings.NewReplacer("h0m0s", "h", "h0m", "h", "m0s", "m").Replace(d.String())
 }
 
 // when returns text if the condition holds, or "".
@@ -65,7 +62,7 @@ func (st *Story) show() {
 	s := st.S
 	deadline, ends := s.Deadline(st.P)
 	left, limited := s.Left(st.P, st.Now)
-	fmt.Fprintf(&st.out, "=> %s\n", st.say("%s", join(", ",
+	fmt.Fprintf(&st.out, "=> %s\n", st.say(join(", ",
 		string(s.Phase),
 		"every "+span(s.Interval(st.P)),
 		when(!s.NextDue.IsZero(), "next "+st.at(s.NextDue)),
@@ -83,8 +80,7 @@ func (st *Story) show() {
 	)))
 	for _, l := range s.Lines {
 		if !st.hides(l) {
-			text := st.line(l) + st.chain(l)
-			fmt.Fprintf(&st.out, "    %s\n", st.say("%s", text))
+			fmt.Fprintf(&st.out, "    %s\n", st.say(st.line(l)+st.chain(l)))
 		}
 	}
 	st.showChanged("inbox", st.inbox())
@@ -112,7 +108,7 @@ func (st *Story) showChanged(what string, items []string) {
 		return
 	}
 	st.shown[what] = text
-	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say("%s", cmp.Or(text, "nothing")))
+	fmt.Fprintf(&st.out, "    %-8s %s\n", what+":", st.say(cmp.Or(text, "nothing")))
 }
 
 // backends returns the backends that are out, and until when.

@@ -112,7 +112,7 @@ func (st *Story) last() string {
 	if a.Reply != "" {
 		text += fmt.Sprintf(", %s %s", a.Reply, cmp.Or(string(a.Ended), when(a.Sent.IsZero(), "waits"), "sent at "+st.at(a.Sent)))
 	}
-	return st.say("%s", text)
+	return st.say(text)
 }
 
 // alarm returns when the alarm line fires, and the reason for a poll then.
