@@ -76,13 +76,14 @@ func TestAnswersAreThrownAway(t *testing.T) {
 	}, 1)
 	run(t, 2, 4*time.Second, 20*time.Hour, &wire{th.pass}, func(ctx context.Context, _ *world) {
 		repeat(ctx, 1, func() { wait(ctx, 12*time.Second) })
-		stolen := th.stop()
-		t.Logf("thrown away: %v", stolen)
-		for kind := range th.of {
-			if stolen[kind] == 0 {
-				t.Errorf("no %s was thrown away", kind)
-			}
+		// On a busy machine a kind may be rare.
+		for n := 0; n < 20 && th.missed() != ""; n++ {
+			wait(ctx, 3*time.Second)
 		}
+		if kind := th.missed(); kind != "" {
+			t.Errorf("no %s was thrown away", kind)
+		}
+		t.Logf("thrown away: %v", th.stop())
 	})
 }
 

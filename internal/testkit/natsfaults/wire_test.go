@@ -119,6 +119,18 @@ func (th *thief) pass(f frame) bool {
 	return false
 }
 
+// missed returns a kind of which no frame was thrown away, or "".
+func (th *thief) missed() string {
+	th.mu.Lock()
+	defer th.mu.Unlock()
+	for kind := range th.of {
+		if th.stolen[kind] == 0 {
+			return kind
+		}
+	}
+	return ""
+}
+
 // stop lets everything pass from now on, and returns what was thrown away.
 func (th *thief) stop() map[string]int {
 	th.mu.Lock()
