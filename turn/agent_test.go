@@ -204,10 +204,10 @@ func failedLogin(s *supervisor, reason, reported string) string {
 	return res.Credential.Error()
 }
 
-// TestDocumentedLogins tries each word and each exit code that docs/operating.md names as a
+// TestDocumentedLogins tries each word and each exit code that docs/passwords.md names as a
 // refused login, with its runner.
 func TestDocumentedLogins(t *testing.T) {
-	text, err := os.ReadFile("../docs/operating.md")
+	text, err := os.ReadFile("../docs/passwords.md")
 	if err != nil {
 		t.Fatal(err)
 	}
