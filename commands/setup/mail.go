@@ -210,7 +210,7 @@ func presetNames() []string {
 	return []string{"gmail", "fastmail", presetOutlook, presetGeneric, presetNone}
 }
 
-// presets returns the settings that the providers document. docs/security.md lists the names they
+// presets returns the settings that the providers document. docs/mail-proof.md lists the names they
 // write into mail.
 func presets() map[string]preset {
 	return map[string]preset{
