@@ -35,7 +35,7 @@ func TestTheDocsNameWhatIsThere(t *testing.T) {
 	}
 	tops = append(tops, ".ci")
 	for _, f := range documents(t) {
-		body := fence.ReplaceAllStringFunc(f.body, func(block string) string { return strings.Repeat("\n", strings.Count(block, "\n")) })
+		body := fence.ReplaceAllStringFunc(f.body, lineBreaks)
 		for _, m := range code.FindAllStringSubmatchIndex(body, -1) {
 			name := body[m[2]:m[3]]
 			top, _, below := strings.Cut(name, "/")

@@ -54,23 +54,24 @@ func headings(f text) []string {
 
 var (
 	// citation is the form in which a heading is cited; a comment may wrap in it.
-	citation = regexp.MustCompile(`docs/(design|protocol)\.md((?:,? (?:and )?"[^"]+"(?: \d+)?)+)`)
-	quoted   = regexp.MustCompile(`"([^"]+)"`)
-	wrap     = regexp.MustCompile(`\s*\n[ \t]*(?://|#|\*)?[ \t]*`)
+	citation = regexp.MustCompile(`docs/([a-z-]+)\.md((?:,? (?:and )?"[^"]+"(?: \d+)?)+)`)
+	// citedBefore is the other form, with the heading before the document.
+	citedBefore = regexp.MustCompile(`("[^"]+") in docs/([a-z-]+)\.md`)
+	quoted      = regexp.MustCompile(`"([^"]+)"`)
+	wrap        = regexp.MustCompile(`\s*\n[ \t]*(?://|#|\*)?[ \t]*`)
+	// page is the name of a document in any text.
+	page = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 )
 
-// TestCitedHeadings checks that docs/design.md and docs/protocol.md have each heading that
-// some text cites, and have it once.
+// TestCitedHeadings checks that each document of docs has each heading that some text cites, and
+// that docs/design.md and docs/protocol.md have it once.
 func TestCitedHeadings(t *testing.T) {
 	known := map[string][]string{}
-	for _, name := range []string{"design", "protocol"} {
-		body, err := os.ReadFile("docs/" + name + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, h := range headings(text{name, string(body)}) {
-			if slices.Contains(known["design"], h) || slices.Contains(known["protocol"], h) {
-				t.Errorf("docs/%s.md repeats the heading %q: a citation must be clear", name, h)
+	for _, f := range documents(t) {
+		name := strings.TrimSuffix(strings.TrimPrefix(f.name, "docs/"), ".md")
+		for _, h := range headings(f) {
+			if slices.Contains([]string{"design", "protocol"}, name) && (slices.Contains(known["design"], h) || slices.Contains(known["protocol"], h)) {
+				t.Errorf("%s repeats the heading %q: a citation must be clear", f.name, h)
 			}
 			known[name] = append(known[name], h)
 		}
@@ -78,18 +79,41 @@ func TestCitedHeadings(t *testing.T) {
 	cited := 0
 	for _, f := range texts(t) {
 		unwrapped := wrap.ReplaceAllString(f.body, " ")
-		for _, c := range citation.FindAllStringSubmatch(unwrapped, -1) {
-			for _, h := range quoted.FindAllStringSubmatch(c[2], -1) {
+		check := func(name, headings string) {
+			for _, h := range quoted.FindAllStringSubmatch(headings, -1) {
 				cited++
-				if !slices.Contains(known[c[1]], h[1]) {
-					t.Errorf("%s cites docs/%s.md, %q: that document does not have this heading", f.name, c[1], h[1])
+				if !slices.Contains(known[name], h[1]) {
+					t.Errorf("%s cites docs/%s.md, %q: that document does not have this heading", f.name, name, h[1])
 				}
 			}
+		}
+		for _, c := range citation.FindAllStringSubmatch(unwrapped, -1) {
+			check(c[1], c[2])
+		}
+		for _, c := range citedBefore.FindAllStringSubmatch(unwrapped, -1) {
+			check(c[2], c[1])
 		}
 	}
 	if cited < 2 {
 		t.Error("the tree has no citations: does the pattern still find them?")
 	}
+}
+
+// TestNamedPagesExist checks that each document of docs that some text names exists: hints,
+// comments and examples name the pages of the guide.
+func TestNamedPagesExist(t *testing.T) {
+	for _, f := range texts(t) {
+		for _, m := range page.FindAllStringIndex(f.body, -1) {
+			if name := f.body[m[0]:m[1]]; !exists(name) {
+				t.Errorf("%s:%d: %s does not exist", f.name, f.line(m[0]), name)
+			}
+		}
+	}
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
 }
 
 // number is how the design was cited when it was not in the repository.

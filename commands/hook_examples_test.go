@@ -22,7 +22,7 @@ type hookRequest struct {
 	body   string
 }
 
-// TestHookExamplesOfDocs loads the examples of docs/operating.md with other addresses, and checks
+// TestHookExamplesOfDocs loads the examples of docs/hooks.md with other addresses, and checks
 // the requests to ntfy and Telegram and the input of a program.
 func TestHookExamplesOfDocs(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestHookExamplesOfDocs(t *testing.T) {
 		got <- hookRequest{r.URL.Path, r.Header, string(body)}
 	}))
 	defer server.Close()
-	doc := readFile(t, "../docs/operating.md")
+	doc := readFile(t, "../docs/hooks.md")
 	text := smallConfig
 	for _, example := range regexp.MustCompile("(?s)```toml\n(\\[\\[hook\\]\\].*?)```").FindAllStringSubmatch(doc, -1) {
 		text += example[1]
@@ -47,7 +47,7 @@ func TestHookExamplesOfDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(a.Hooks) != 3 {
-		t.Fatalf("docs/operating.md has %d hooks", len(a.Hooks))
+		t.Fatalf("docs/hooks.md has %d hooks", len(a.Hooks))
 	}
 	event := state.Announcement{Event: "blocker", ID: "7.1", Agent: a.Handle, Data: state.Details{Credential: "smtp", Reason: `535 "no" \ <b>`}}
 	const notice = `: blocker, smtp: 535 "no" \ <b>`

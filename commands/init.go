@@ -49,7 +49,7 @@ home directory in passwd; if HOME differs, init says so first.
 
 A password comes from a file, from a prompt without echo, or from standard input
 with --password-stdin. It is never an argument. The preset decides how mail from
-you is proved: see docs/security.md.
+you is proved: see docs/mail-proof.md.
 
 Examples:
   agentstateloop init

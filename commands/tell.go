@@ -36,7 +36,7 @@ inbox show KEY shows the answer later.
 
 With --mail the answer is mailed to the operator instead, like the answer to a
 mail. Programs have their own ways to send messages, with fewer rights: see
-"Messages from programs" in docs/operating.md.
+"Messages from programs" in docs/scripts.md.
 
 Example:
   agentstateloop tell "what are you working on?"`,

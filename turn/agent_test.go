@@ -204,10 +204,10 @@ func failedLogin(s *supervisor, reason, reported string) string {
 	return res.Credential.Error()
 }
 
-// TestDocumentedLogins tries each word and each exit code that docs/operating.md names as a
+// TestDocumentedLogins tries each word and each exit code that docs/passwords.md names as a
 // refused login, with its runner.
 func TestDocumentedLogins(t *testing.T) {
-	text, err := os.ReadFile("../docs/operating.md")
+	text, err := os.ReadFile("../docs/passwords.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,15 +219,15 @@ func TestDocumentedLogins(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &supervisor{config: Config{Runner: runner}, output: newOutput(Config{}, Attempt{}, kind, nil)}
-		row := regexp.MustCompile("(?m)^\\| `" + runner + "` \\| (\\d*) ?\\| (.*) \\| .* \\|$").FindSubmatch(text)
-		if row == nil {
-			t.Errorf("no row has the words of %s", runner)
+		item := regexp.MustCompile("(?m)^- `" + runner + "`: (?:exit code (\\d+))?(.*(?:\n  .*)*)").FindSubmatch(text)
+		if item == nil {
+			t.Errorf("no list item has the words of %s", runner)
 			continue
 		}
-		if code, _ := strconv.Atoi(string(row[1])); code != kind.loginExit {
+		if code, _ := strconv.Atoi(string(item[1])); code != kind.loginExit {
 			t.Errorf("%s: the exit code is %d, and %d is documented", runner, kind.loginExit, code)
 		}
-		for _, word := range quoted.FindAllSubmatch(row[2], -1) {
+		for _, word := range quoted.FindAllSubmatch(item[2], -1) {
 			words := string(word[1])
 			if words == Exec || words == "auth_required" { // the words of another runner; an error of the protocol
 				continue

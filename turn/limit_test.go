@@ -95,10 +95,10 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-// TestDocumentedLimits tries each sentence that docs/operating.md lists as a report of a limit, and
+// TestDocumentedLimits tries each sentence that docs/cost.md lists as a report of a limit, and
 // each time in it.
 func TestDocumentedLimits(t *testing.T) {
-	text, err := os.ReadFile("../docs/operating.md")
+	text, err := os.ReadFile("../docs/cost.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -226,7 +226,7 @@ func ProviderNote(host, auth string) string {
 		return ""
 	}
 	if slices.ContainsFunc(outlookDomains, in) {
-		return `Outlook and Microsoft 365 accept no passwords: use auth = "xoauth2" and [mail.imap.oauth2], see docs/operating.md`
+		return `Outlook and Microsoft 365 accept no passwords: use auth = "xoauth2" and [mail.imap.oauth2], see docs/outlook.md`
 	}
 	for _, p := range providerNotes {
 		if slices.ContainsFunc(p.domains, in) {

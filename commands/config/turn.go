@@ -151,7 +151,7 @@ func (c *Config) checkApprove(mcp bool) error {
 	case !t.Approve:
 		return nil
 	case t.Runner != turn.Claude:
-		return c.At(splitKey(key), `remove it; with runner = "acp" the agent asks without it (see "Approve from your phone" in docs/operating.md)`, `can only be used with runner = "claude"`)
+		return c.At(splitKey(key), `remove it; with runner = "acp" the agent asks without it (see docs/approve.md)`, `can only be used with runner = "claude"`)
 	case !mcp:
 		return c.At(splitKey(key), "remove mcp = false, or approve", "can only be used with mcp, which is false")
 	}

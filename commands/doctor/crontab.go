@@ -20,7 +20,7 @@ import (
 // behavior until then (docs/design.md, "The next poll").
 const (
 	useFixedHint = "or set mode = \"fixed\" in [schedule] and let another program run `agentstateloop poll --if-due` every minute"
-	untilFixed   = "; until then the crontab line keeps its interval (see docs/operating.md)"
+	untilFixed   = "; until then the crontab line keeps its interval (see docs/polling.md)"
 )
 
 // lostLines compares the table with the backups. It does not restore lines, because a removal may

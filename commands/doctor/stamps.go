@@ -130,14 +130,14 @@ func (c stampsCheck) hintFor(t trust.Trial) string {
 // mails carry it, because a sender can write a name into single mails.
 func (c stampsCheck) hint() string {
 	if c.bySignature() {
-		return "your mail provider must sign your mail for your own domain; see docs/security.md"
+		return "your mail provider must sign your mail for your own domain; see docs/mail-proof.md"
 	}
 	stamp, all := onlyStamp(c.probe.AuthservIDs)
 	switch {
 	case all && !strings.EqualFold(stamp, c.filter.AuthservID):
 		return fmt.Sprintf("the last %s have the name %q: if that is your mail server, set authserv_id = %[2]q in [trust]", terminal.Count(len(c.probe.AuthservIDs), "mail"), stamp)
 	case all:
-		return "your mail server checked it and it did not pass; see docs/security.md"
+		return "your mail server checked it and it did not pass; see docs/mail-proof.md"
 	default:
 		return `your mail server adds no name, or different ones: set verify = "dkim" in [trust] and remove authserv_id`
 	}

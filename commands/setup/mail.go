@@ -72,7 +72,7 @@ func (in *interview) askMail(ctx context.Context, address string) (*mailPart, er
 	}
 	if m.preset.onlyOAuth && in.ClientID == "" {
 		m.login.clientID, err = in.Asker.Ask(ctx, "", terminal.Question{
-			Flag: "client-id", Text: "the OAuth2 client id of the application you registered (this provider accepts no passwords, see docs/operating.md)", Check: isText,
+			Flag: "client-id", Text: "the OAuth2 client id of the application you registered (this provider accepts no passwords, see docs/outlook.md)", Check: isText,
 		})
 	}
 	return m, err
@@ -210,7 +210,7 @@ func presetNames() []string {
 	return []string{"gmail", "fastmail", presetOutlook, presetGeneric, presetNone}
 }
 
-// presets returns the settings that the providers document. docs/security.md lists the names they
+// presets returns the settings that the providers document. docs/mail-proof.md lists the names they
 // write into mail.
 func presets() map[string]preset {
 	return map[string]preset{

@@ -41,7 +41,7 @@ func (t turnPart) write(d *document) {
 	if t.sandbox != "" {
 		d.line("sandbox", t.sandbox, "the agent runs in a sandbox; [turn.box] grants more")
 		if t.runner == turn.Codex {
-			d.text("# codex cannot create its own sandbox in it: see docs/operating.md.\n")
+			d.text("# codex cannot create its own sandbox in it: see docs/runners.md.\n")
 		}
 	}
 	d.text("# The PATH of the shell that ran init; cron's has only two folders.\n")
