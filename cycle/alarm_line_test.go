@@ -189,7 +189,7 @@ func TestAlarmLineIsRepaired(t *testing.T) {
 	if got := string(mustRead(t, h.table)); got != table {
 		t.Errorf("the table is\n%s\nwant\n%s", got, table)
 	}
-	_, err := h.agent.Uninstall(t.Context())
+	_, _, err := h.agent.Uninstall(t.Context())
 	check(t, err)
 	if left := string(mustRead(t, h.table)); strings.Contains(left, handle) {
 		t.Errorf("uninstall leaves\n%s", left)

@@ -58,10 +58,13 @@ func (t Timer) path() string {
 
 // wantedBy returns the link that makes systemd start the timer with the user's manager.
 func (t Timer) wantedBy() string {
-	return filepath.Join(t.Home, systemdFolder, "timers.target.wants", t.Name())
+	return filepath.Join(t.Home, systemdFolder, wantsFolder, t.Name())
 }
 
-const systemdFolder = ".config/systemd/user"
+const (
+	systemdFolder = ".config/systemd/user"
+	wantsFolder   = "timers.target.wants"
+)
 
 // Files returns the units. It returns an error for an invalid handle, a relative path, a
 // temporary binary (see [cron.TemporaryBinary]), a path with a control character or invalid
