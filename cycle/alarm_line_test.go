@@ -231,7 +231,7 @@ func TestMissedAlarmLineIsRemoved(t *testing.T) {
 // In the modes without a crontab line of ours, `poll --if-due` handles a row at its minute
 // without an alarm line.
 func TestModesWithoutAlarmLine(t *testing.T) {
-	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
+	for _, mode := range []string{cycle.ModeSystemd, cycle.ModeLaunchd, cycle.ModeFixed, cycle.ModeNone} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)

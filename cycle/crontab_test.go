@@ -198,7 +198,7 @@ func TestTemporaryBinaryIsNotInstalled(t *testing.T) {
 }
 
 func TestModesWithoutCrontab(t *testing.T) {
-	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
+	for _, mode := range []string{cycle.ModeSystemd, cycle.ModeLaunchd, cycle.ModeFixed, cycle.ModeNone} {
 		h := newFixture(t)
 		h.agent.Schedule.Mode = mode
 		calls := h.countCrontab()

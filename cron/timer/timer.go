@@ -288,22 +288,19 @@ func (t Timer) paths() []string {
 }
 
 func (t Timer) remove(ctx context.Context) (removed []string, err error) {
-	present := false
 	for _, path := range t.paths() {
-		_, err := os.Lstat(path)
-		present = present || err == nil
+		if _, err := os.Lstat(path); err == nil {
+			removed = append(removed, path)
+		}
 	}
-	if !present {
+	if len(removed) == 0 {
 		return nil, nil
 	}
 	// systemd must know the unit to stop it, so its file is removed after that.
 	stopErr := t.disable(ctx)
-	for _, path := range t.paths() {
-		switch err := os.Remove(path); {
-		case err == nil:
-			removed = append(removed, path)
-		case !errors.Is(err, fs.ErrNotExist):
-			return removed, fmt.Errorf("remove the timer of %s: %w", t.Agent, err)
+	for i, path := range removed {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed[:i], fmt.Errorf("remove the timer of %s: %w", t.Agent, err)
 		}
 	}
 	if t.Kind == Systemd && stopErr == nil {
