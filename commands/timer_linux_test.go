@@ -102,10 +102,7 @@ func TestTimerDuringTurn(t *testing.T) {
 	}
 	tick()
 	eventually(t, "the turn starts", func() bool { _, err := os.Stat(filepath.Join(home, "started")); return err == nil })
-	raw := "From: operator@example.com\r\nSubject: @goulard3120 STOP\r\nMessage-ID: <stop@example.com>\r\n\r\nSTOP\r\n"
-	if _, err := servers.Append([]byte(raw), time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	deliverText(t, servers, "stop", "STOP")
 	// An engaged agent is due each minute, and so half a minute from now at the latest.
 	eventually(t, "the turn ends", func() bool {
 		tick()
@@ -127,7 +124,7 @@ func TestTimerDuringTurn(t *testing.T) {
 // eventually waits for a minute and a half until done.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(90 * time.Second); !done(); time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(90 * time.Second); !done(); time.Sleep(200 * time.Millisecond) { // other processes do it
 		if time.Now().After(end) {
 			t.Fatalf("after 90 seconds: not yet: %s", what)
 		}

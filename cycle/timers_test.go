@@ -163,7 +163,7 @@ func TestPollDetached(t *testing.T) {
 		r, err := h.agent.PollDetached(o, linger)
 		check(t, err)
 		got := ""
-		for end := time.Now().Add(5 * time.Second); want != "" && got == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(5 * time.Second); want != "" && got == "" && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // the started process writes it
 			text, _ := os.ReadFile(seen)
 			got = strings.TrimSpace(string(text))
 		}

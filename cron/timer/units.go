@@ -2,7 +2,6 @@ package timer
 
 import (
 	"fmt"
-	"html"
 	"path/filepath"
 	"strings"
 	"time"
@@ -177,7 +176,7 @@ func escape(word string, variables bool) string {
 func plist(label string, argv []string) string {
 	var words strings.Builder
 	for _, word := range argv {
-		words.WriteString("\t\t<string>" + html.EscapeString(word) + "</string>\n")
+		words.WriteString("\t\t<string>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(word) + "</string>\n")
 	}
 	return `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
