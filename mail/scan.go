@@ -30,6 +30,10 @@ type Message struct {
 	Seen   bool      // \Seen was set: somebody had opened it
 	Header message.Header
 
+	// Answered is the flag \Answered, which we and mail programs set on a mail that was answered.
+	// CallsOthers reports whether the subject calls other agents, so that \Answered may be theirs.
+	Answered, CallsOthers bool
+
 	// Digest is the same for a copy of the mail under another key. For a proved mail it is a
 	// hash of the signed content, otherwise the Message-ID and a hash of the header. Without a
 	// Message-ID, it has time and size instead. OldDigest is the digest that earlier versions

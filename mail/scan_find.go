@@ -169,12 +169,12 @@ func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids
 
 // search returns the UIDs that c finds, ascending. Of more than maxFound UIDs it returns the
 // first ones, and more is true.
-func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
-	sc.mailbox.startPhase(sc.conn)
-	answer := uidLength * int64(min(sc.mails(), maxFound))
-	sc.conn.allow(answer)
-	sc.conn.paced.expect(answer)
-	data, err := sc.client.UIDSearch(&c, nil).Wait()
+func (s *Session) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
+	s.mailbox.startPhase(s.conn)
+	answer := uidLength * int64(min(s.mails(), maxFound))
+	s.conn.allow(answer)
+	s.conn.paced.expect(answer)
+	data, err := s.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)
 	}
@@ -183,7 +183,7 @@ func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err 
 		return nil, false, errors.New("search: the server returned no UIDs")
 	}
 	// Mail that has just come is counted only now.
-	if uids, more, err = foundUIDs(set, sc.mails()); err != nil {
+	if uids, more, err = foundUIDs(set, s.mails()); err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)
 	}
 	return uids, more, nil

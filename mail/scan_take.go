@@ -190,6 +190,7 @@ func (sc *scanner) classify(h *head) {
 	h.message = &Message{
 		Key: fmt.Sprintf("mail:%s.%d.%d", sc.mailbox.ID(), sc.uidValidity, h.uid),
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
+		Answered: h.replied, CallsOthers: sc.filter.CallsOthers(header.Subject),
 		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
 	rejected := *h.message
