@@ -24,6 +24,7 @@ type Reading struct {
 func (r Reading) clone() Reading {
 	r.Cursor = r.Cursor.Clone()
 	r.ToFlag.UIDs = slices.Clone(r.ToFlag.UIDs)
+	r.ToFlag.Answered = slices.Clone(r.ToFlag.Answered)
 	r.ToAck = slices.Clone(r.ToAck)
 	return r
 }
@@ -84,6 +85,9 @@ type Cursor struct {
 	// Swept is when the operator's unread mail was last compared with the state. Zero asks for a
 	// sweep.
 	Swept time.Time `json:"swept,omitzero"`
+
+	// Restored is set after a restore, until the mail that was in the mailbox then has been read.
+	Restored *RestoredMail `json:"restored,omitempty"`
 }
 
 // Reread says which mail of a renumbered mailbox is read again. This is all mail from the day
@@ -113,6 +117,10 @@ func (c Cursor) Clone() Cursor {
 	if c.Reread != nil {
 		again := *c.Reread
 		c.Reread = &again
+	}
+	if c.Restored != nil {
+		restored := *c.Restored
+		c.Restored = &restored
 	}
 	c.Failures = maps.Clone(c.Failures)
 	for uid, tries := range c.OldTries {

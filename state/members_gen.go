@@ -87,6 +87,8 @@ func (v *Identity) members(c *members.Coder) {
 	members.Text(c, "seed", &v.Seed)
 	members.Number(c, "minted", &v.Minted)
 	members.OptBool(c, "ids_keyed", &v.IDsKeyed)
+	members.OptText(c, "place", &v.Place)
+	members.OptPointer(c, "moved", &v.Moved, (*Moved).members)
 }
 
 func (v *Timers) members(c *members.Coder) {
@@ -275,6 +277,7 @@ func (v *Message) members(c *members.Coder) {
 	members.OptNumber(c, "size", &v.Size)
 	members.OptBool(c, "damaged", &v.Damaged)
 	members.OptNumber(c, "refetches", &v.Refetches)
+	members.OptBool(c, "held", &v.Held)
 	members.OptNumber(c, "span", &v.Span)
 	members.OptBool(c, "early", &v.Early)
 	members.OptText(c, "title", &v.Title)
@@ -383,6 +386,12 @@ func (v *Outage) members(c *members.Coder) {
 	members.OptText(c, "reason", &v.Reason)
 }
 
+func (v *Moved) members(c *members.Coder) {
+	members.Time(c, "at", &v.At)
+	members.Text(c, "to", &v.To)
+	members.OptText(c, "archive", &v.Archive)
+}
+
 func (v *LastMail) members(c *members.Coder) {
 	members.OptText(c, "key", &v.Key)
 	members.OptText(c, "from", &v.From)
@@ -432,12 +441,14 @@ func (v *Cursor) members(c *members.Coder) {
 	members.OptTime(c, "complete", &v.Complete)
 	members.OptPointer(c, "reread", &v.Reread, (*Reread).members)
 	members.OptTime(c, "swept", &v.Swept)
+	members.OptPointer(c, "restored", &v.Restored, (*RestoredMail).members)
 }
 
 func (v *ToFlag) members(c *members.Coder) {
 	members.OptText(c, "mailbox", &v.Mailbox)
 	members.OptNumber(c, "uidvalidity", &v.Validity)
 	members.OptNumbers(c, "uids", &v.UIDs)
+	members.OptNumbers(c, "answered", &v.Answered)
 }
 
 func (v *Thread) members(c *members.Coder) {
@@ -635,6 +646,10 @@ func (v *Reread) members(c *members.Coder) {
 	members.Time(c, "all", &v.All)
 	members.OptBool(c, "unread", &v.Unread)
 	members.OptTime(c, "unread_since", &v.UnreadSince)
+}
+
+func (v *RestoredMail) members(c *members.Coder) {
+	members.OptNumber(c, "below", &v.Below)
 }
 
 func (v *Session) members(c *members.Coder) {

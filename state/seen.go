@@ -106,6 +106,7 @@ type ToFlag struct {
 	Mailbox  string   `json:"mailbox,omitempty"`
 	Validity uint32   `json:"uidvalidity,omitempty"`
 	UIDs     []uint32 `json:"uids,omitempty"`
+	Answered []uint32 `json:"answered,omitempty"` // to mark \Answered as well
 }
 
 // acknowledgeLater records that the server must be told that an item was read. It is told after the
@@ -128,21 +129,29 @@ func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 // messageID returns the id of a message that an acknowledgement names.
 func messageID(ack string) string { return ack[strings.LastIndexByte(ack, '/')+1:] }
 
-// Flagged reports that the mail server has marked mails \Seen.
+// Flagged reports that the mail server has marked mails \Seen, and some of them \Answered.
 type Flagged struct {
 	Mailbox  string
 	Validity uint32
 	UIDs     []uint32
+	Answered []uint32
 }
 
 func (e Flagged) apply(m *machine) {
 	if e.Mailbox != m.ToFlag.Mailbox || e.Validity != m.ToFlag.Validity {
 		return
 	}
-	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
-	if len(m.ToFlag.UIDs) == 0 {
-		m.ToFlag.UIDs = nil // as it is read back
+	m.ToFlag.UIDs = without(m.ToFlag.UIDs, e.UIDs)
+	m.ToFlag.Answered = without(m.ToFlag.Answered, e.Answered)
+}
+
+// without returns uids without those in removed, or nil, as an empty list is read back.
+func without(uids, removed []uint32) []uint32 {
+	uids = slices.DeleteFunc(uids, func(uid uint32) bool { return slices.Contains(removed, uid) })
+	if len(uids) == 0 {
+		return nil
 	}
+	return uids
 }
 
 // MeshAcked reports that the mesh has taken acknowledgements.

@@ -44,7 +44,7 @@ func newMachine(s *State, p Policy, now time.Time) *machine {
 // step runs the rules and applies the events.
 func (m *machine) step(events []Event) {
 	m.Serial++
-	m.Version, m.IDsKeyed = Version, true
+	m.IDsKeyed, m.Place = true, cmp.Or(m.Place, placeOf(m.Seed))
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
@@ -58,6 +58,7 @@ func (m *machine) step(events []Event) {
 	m.runAll(messages)
 	m.runAll(plans)
 	m.runAll(records)
+	m.Version = m.versionOf()
 }
 
 // Rule is one part of every step. After names the rules of its group that run before it; the
