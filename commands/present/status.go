@@ -48,6 +48,9 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
 	}
+	if two := s.TwoMachines; two != nil {
+		row("TWO MACHINES", "%s", TwoMachines(s.Agent, *two, now))
+	}
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: no turn until %s", moment(*s.Cooldown, now))
 	}
@@ -162,6 +165,12 @@ func Whereabouts(other mesh.Presence, now time.Time) string {
 	return strings.Join(append(parts, gone...), ", ")
 }
 
+// TwoMachines says that another machine works as the agent, and what to do.
+func TwoMachines(agent string, two view.TwoMachines, now time.Time) string {
+	return fmt.Sprintf("@%s also works elsewhere (%s), last at %s: each message may be answered twice, or by only one of the two. %s",
+		agent, plain.Line(two.Other()), terminal.Clock(two.At, now), state.TwoMachinesHint)
+}
+
 // Brief describes an agent apart from its phase. Trouble is in capitals.
 func Brief(s view.Status, now time.Time) []string {
 	var parts []string
@@ -171,6 +180,7 @@ func Brief(s view.Status, now time.Time) []string {
 		}
 	}
 	say(s.Halted, "HALTED")
+	say(s.TwoMachines != nil, "TWO MACHINES")
 	say(s.Tier == state.TierDead, "BROKE")
 	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
 	say(len(s.Credentials) > 0, "CREDENTIAL")
