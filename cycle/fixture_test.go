@@ -69,10 +69,11 @@ type fixture struct {
 	traffic   traffic // of IMAP
 
 	// Faults that a test may set at any time.
-	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
-	onRcpt  atomic.Pointer[func(to string) error]
-	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
-	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
+	onFetch       atomic.Pointer[func(uids imap.NumSet, body bool) error]
+	onSentHeaders atomic.Pointer[func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error]
+	onRcpt        atomic.Pointer[func(to string) error]
+	onData        atomic.Pointer[func(conn net.Conn, raw []byte) error]
+	onMesh        atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
 }
 
 // traffic counts the bytes of all connections, both ways.
@@ -280,7 +281,12 @@ func (s *answerRecorder) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-func (h *fixture) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+func (h *fixture) fetching(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+	if f := h.onSentHeaders.Load(); f != nil {
+		if err := (*f)(conn, uids, options); err != nil {
+			return err
+		}
+	}
 	f := h.onFetch.Load()
 	if f == nil {
 		return nil
