@@ -266,6 +266,7 @@ func (e FoundSent) apply(m *machine) {
 		return
 	}
 	m.noteReplyEnded(e.ID, WordSent, m.now)
+	m.markAnsweredLater(m.Undelivered[i].Answers)
 	m.endUndelivered(i, WordSent, "it is in the folder for sent mail")
 }
 
