@@ -48,6 +48,36 @@ type Status struct {
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // faults of files in the state directory
 	Mesh        *string                     `json:"mesh"`      // the address of the mesh; null: no mesh is configured
+
+	TwoMachines *TwoMachines `json:"two_machines"` // null: no other machine works as this agent
+}
+
+// TwoMachines is the newest sign of another machine that works as this agent.
+type TwoMachines struct {
+	Host  *string   `json:"host"`
+	Place *string   `json:"place"`
+	At    time.Time `json:"at"`
+}
+
+// TwoMachinesOf returns the sign of another machine within a day, or nil.
+func TwoMachinesOf(s state.State, now time.Time) *TwoMachines {
+	sign, two := s.TwoMachines(now)
+	if !two {
+		return nil
+	}
+	return &TwoMachines{Host: OrNull(sign.Host), Place: OrNull(sign.Place), At: sign.At}
+}
+
+// Other names the other machine.
+func (t TwoMachines) Other() string {
+	var s state.Sign
+	if t.Host != nil {
+		s.Host = *t.Host
+	}
+	if t.Place != nil {
+		s.Place = *t.Place
+	}
+	return s.Other()
 }
 
 // StatusMoved says where the agent was moved.
@@ -350,7 +380,7 @@ func (r Reader) StatusOf(s state.State) Status {
 	}
 	st.Tier, st.Spend = s.Tier(*r.Policy, now), spendStatus(s, *r.Policy, now)
 	st.Spend.Savings = savings(r.Turn, st.Tier)
-	st.Mesh = OrNull(r.Mesh)
+	st.Mesh, st.TwoMachines = OrNull(r.Mesh), TwoMachinesOf(s, now)
 	st.Obstacles = []string{}
 	for _, err := range r.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
