@@ -354,6 +354,8 @@ type stubCarrier struct {
 
 func (c *stubCarrier) Register(context.Context, mesh.Presence) error { return nil }
 
+func (c *stubCarrier) Hosts(context.Context) (string, []mesh.HostSeen, error) { return "", nil, nil }
+
 func (c *stubCarrier) Announce(ctx context.Context, _ mesh.Task) error {
 	deadline, _ := ctx.Deadline()
 	c.patience = time.Until(deadline)
