@@ -220,7 +220,10 @@ func (r *renderer) answer(s state.State, control string) string {
 		b.WriteString("HALTED on the mesh: `agentstateloop mesh resume` lifts it\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
-		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
+		s.Turn.Status, len(s.Inbox)-len(s.Planned())-len(s.HeldRows()), len(s.Outbox), len(s.Undelivered))
+	if held := len(s.HeldRows()); held > 0 {
+		fmt.Fprintf(&b, "held: %d, %s\n", held, state.HeldReason)
+	}
 	for _, w := range s.OperatorWaits(r.now()) {
 		fmt.Fprintf(&b, "question to you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.OptionsText(w.Options))
 	}

@@ -45,6 +45,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 		head += fmt.Sprintf(" since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
 	}
 	p.text.WriteString(p.Fit(head, 2) + "\n")
+	restoreRows(row, s, now)
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
 	}
@@ -179,8 +180,12 @@ func Brief(s view.Status, now time.Time) []string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
+	if s.Moved != nil {
+		say(true, "MOVED to %s", plain.Line(s.Moved.To))
+	}
 	say(s.Halted, "HALTED")
 	say(s.TwoMachines != nil, "TWO MACHINES")
+	say(s.Inbox.Held > 0, "HELD %d", s.Inbox.Held)
 	say(s.Tier == state.TierDead, "BROKE")
 	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
 	say(len(s.Credentials) > 0, "CREDENTIAL")

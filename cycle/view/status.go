@@ -23,6 +23,8 @@ type Status struct {
 	Offline     bool                        `json:"offline"`   // polls run, but cannot scan it
 	Halted      bool                        `json:"halted"`
 	HaltedBy    []string                    `json:"halted_by"` // where it was set: "here", "mesh"
+	Moved       *StatusMoved                `json:"moved"`     // null: the agent works here
+	Restored    *StatusRestored             `json:"restored"`  // null: no restore of the last month
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
@@ -78,10 +80,44 @@ func (t TwoMachines) Other() string {
 	return s.Other()
 }
 
+// StatusMoved says where the agent was moved.
+type StatusMoved struct {
+	To      string    `json:"to"` // the host
+	At      time.Time `json:"at"`
+	Archive *string   `json:"archive"`
+}
+
+// StatusRestored is the last restore from a backup.
+type StatusRestored struct {
+	At      time.Time  `json:"at"`
+	Made    *time.Time `json:"made"`    // the backup
+	From    string     `json:"from"`    // the file of the backup
+	Settled int        `json:"settled"` // messages that were answered since the backup
+	Run     int        `json:"run"`     // mails since the backup that were not answered, and ran or run
+	Unknown int        `json:"unknown"` // mails that went to quarantine, because they may have run
+	Reading bool       `json:"reading"` // the mailbox is still being compared
+}
+
+func movedStatus(s state.State) *StatusMoved {
+	if s.Moved == nil {
+		return nil
+	}
+	return &StatusMoved{To: s.Moved.To, At: s.Moved.At, Archive: OrNull(s.Moved.Archive)}
+}
+
+func restoredStatus(s state.State) *StatusRestored {
+	r := s.Restore
+	if r == nil {
+		return nil
+	}
+	return &StatusRestored{At: r.At, Made: OrNull(r.Made), From: r.From, Settled: r.Settled, Run: r.Run, Unknown: r.Unknown, Reading: !r.Over}
+}
+
 // StatusInbox counts messages.
 type StatusInbox struct {
 	Waiting     int `json:"waiting"`
 	Deferred    int `json:"deferred"`
+	Held        int `json:"held"` // by a restore, until a person decides
 	Quarantined int `json:"quarantined"`
 
 	// RefusedSigned counts the mails in quarantine whose sender is proven but whose text is
@@ -287,6 +323,8 @@ func (r Reader) StatusOf(s state.State) Status {
 		Offline:     offline(s, *r.Policy, r.ReadsMail),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
+		Moved:       movedStatus(s),
+		Restored:    restoredStatus(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, RefusedSigned: r.refusedSigned(s), Deferrals: []StatusDeferral{}},
 		Outbox:      outboxStatus(s, now),
 		Outages:     outages(s, *r.Policy, now),
@@ -326,9 +364,12 @@ func (r Reader) StatusOf(s state.State) Status {
 		if m.Status == state.Deferred && m.Source == state.Self {
 			continue // in Self
 		}
-		if m = deferredByOutage(s, *r.Policy, m, now); m.Status == state.Deferred {
+		switch m = deferredByOutage(s, *r.Policy, m, now); {
+		case m.Held:
+			st.Inbox.Held++
+		case m.Status == state.Deferred:
 			st.Inbox.deferred(m)
-		} else {
+		default:
 			st.Inbox.Waiting++
 		}
 	}
@@ -354,7 +395,7 @@ func (r Reader) StatusOf(s state.State) Status {
 // deferredByOutage returns a message for display. A message that could have its turn if a
 // backend worked waits until one of its backends is tried again.
 func deferredByOutage(s state.State, p state.Policy, m state.Message, now time.Time) state.Message {
-	if name, o, out := s.AllOut(p, now); out && m.Status == state.Queued && !m.Damaged {
+	if name, o, out := s.AllOut(p, now); out && m.Status == state.Queued && !m.Damaged && !m.Held {
 		m.Status, m.Reason, m.NextRetryAt = state.Deferred, o.Sentence(name), o.Until
 	}
 	return m
