@@ -6,6 +6,8 @@ import "time"
 // "Timers"), so that no clock can freeze the machine. Each subject repairs its own times.
 func (m *machine) clampClock() {
 	c := clamp{m.now}
+	m.Identity.clampTimes(c)
+	m.Elsewhere.clampTimes(c)
 	m.Timers.clampTimes(c)
 	m.Exchange.clampTimes(c)
 	m.Hourly.clampTimes(c)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,6 +17,8 @@ type Reading struct {
 	ToAck  []string `json:"to_ack,omitempty"` // acknowledgements for the mesh: ids, or over NATS SENDER/ID
 	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
 
+	Restore *Restore `json:"restore,omitempty"` // the last one
+
 	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune
 	// forgets old ones.
 	Seen map[string]int64 `json:"seen,omitempty" members:"again"`
@@ -24,13 +28,16 @@ type Reading struct {
 func (r Reading) clone() Reading {
 	r.Cursor = r.Cursor.Clone()
 	r.ToFlag.UIDs = slices.Clone(r.ToFlag.UIDs)
+	r.ToFlag.Answered = slices.Clone(r.ToFlag.Answered)
 	r.ToAck = slices.Clone(r.ToAck)
+	r.Restore = r.Restore.clone()
 	return r
 }
 
 // clampTimes repairs all but Seen.
 func (r *Reading) clampTimes(c clamp) {
 	c.past(&r.Cursor.Complete, &r.Cursor.Swept)
+	r.Restore.clampTimes(c)
 	r.Cursor.clampFailures(c)
 }
 
@@ -84,6 +91,9 @@ type Cursor struct {
 	// Swept is when the operator's unread mail was last compared with the state. Zero asks for a
 	// sweep.
 	Swept time.Time `json:"swept,omitzero"`
+
+	// Restored is set after a restore, until the mail that was in the mailbox then has been read.
+	Restored *RestoredMail `json:"restored,omitempty"`
 }
 
 // Reread says which mail of a renumbered mailbox is read again. This is all mail from the day
@@ -114,6 +124,10 @@ func (c Cursor) Clone() Cursor {
 		again := *c.Reread
 		c.Reread = &again
 	}
+	if c.Restored != nil {
+		restored := *c.Restored
+		c.Restored = &restored
+	}
 	c.Failures = maps.Clone(c.Failures)
 	for uid, tries := range c.OldTries {
 		if _, newer := c.Failures[uid]; newer {
@@ -131,6 +145,17 @@ func (c Cursor) Clone() Cursor {
 // Key returns the key of the mail that has this UID.
 func (c Cursor) Key(uid uint32) string {
 	return fmt.Sprintf("mail:%s.%d.%d", c.Mailbox, c.Validity, uid)
+}
+
+// UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox, or to
+// this one before it was renumbered.
+func (c Cursor) UID(key string) (uid uint32, ok bool) {
+	number, ok := strings.CutPrefix(key, strings.TrimSuffix(c.Key(0), "0"))
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	return uint32(n), err == nil && n > 0
 }
 
 // SourceRead reports that a source was read to its end. For mail, Cursor is the new cursor, and

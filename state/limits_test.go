@@ -47,6 +47,18 @@ func TestLimits(t *testing.T) {
 			return asksOperator(s)
 		}},
 
+		// A restore.
+		limittest.Duration("meshKnows", before(7*day), 1, func(_ *testing.T, d time.Duration) bool {
+			s := agent()
+			s.Outbox = []state.Effect{{ID: "send.1", Kind: state.Post, Channel: state.ByMesh, To: "boreas3120", Created: nine}}
+			return len(step(s, nine.Add(d), state.Restored{}).Outbox) == 1
+		}),
+		limittest.Duration("restoreKept", before(30*day), 1, func(_ *testing.T, d time.Duration) bool {
+			s := agent()
+			s.Restore = &state.Restore{At: nine, Over: true}
+			return step(s, nine.Add(d)).Restore != nil
+		}),
+
 		// Turns.
 		{Const: "maxAwaited", Max: 16, Within: func(_ *testing.T, n int64) bool {
 			s := agentInTurn("")
@@ -88,6 +100,13 @@ func TestLimits(t *testing.T) {
 		}),
 		limittest.Duration("workingAfter", before(2*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			return !step(agentInTurn(""), nine.Add(d)).Turn.Working
+		}),
+		limittest.Duration("elsewhereFor", before(day), 1, func(_ *testing.T, d time.Duration) bool {
+			_, two := signedAt(10*time.Minute + 1).TwoMachines(nine.Add(10*time.Minute + 1 + d))
+			return two
+		}),
+		limittest.Duration("elsewhereSlack", 10*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
+			return signedAt(d).Elsewhere.Sign.At.IsZero()
 		}),
 		limittest.Duration("MaxSleep", day, 1, func(_ *testing.T, d time.Duration) bool {
 			return step(agentInTurn(""), nine, state.Slept{TurnID: "t1", Epoch: 1, For: d}).SleepFor == d
@@ -643,4 +662,9 @@ func parkedSessions(agents int) []state.ParkedSession {
 		}
 	}
 	return s.Parked
+}
+
+// signedAt returns an agent whose state got its place at nine, and that saw another machine d later.
+func signedAt(d time.Duration) state.State {
+	return step(step(agent(), nine), nine.Add(time.Hour), state.ElsewhereSeen{Host: "mars", At: nine.Add(d)})
 }

@@ -87,6 +87,9 @@ func (v *Identity) members(c *members.Coder) {
 	members.Text(c, "seed", &v.Seed)
 	members.Number(c, "minted", &v.Minted)
 	members.OptBool(c, "ids_keyed", &v.IDsKeyed)
+	members.OptText(c, "place", &v.Place)
+	members.OptPointer(c, "moved", &v.Moved, (*Moved).members)
+	members.OptObject(c, "elsewhere", &v.Elsewhere, (*Elsewhere).members)
 }
 
 func (v *Timers) members(c *members.Coder) {
@@ -133,6 +136,7 @@ func (v *Reading) members(c *members.Coder) {
 	members.OptObject(c, "to_flag", &v.ToFlag, (*ToFlag).members)
 	members.OptTexts(c, "to_ack", &v.ToAck)
 	members.OptObject(c, "thread", &v.Thread, (*Thread).members)
+	members.OptPointer(c, "restore", &v.Restore, (*Restore).members)
 	members.OptSet(c, "seen", &v.Seen)
 }
 
@@ -275,6 +279,7 @@ func (v *Message) members(c *members.Coder) {
 	members.OptNumber(c, "size", &v.Size)
 	members.OptBool(c, "damaged", &v.Damaged)
 	members.OptNumber(c, "refetches", &v.Refetches)
+	members.OptBool(c, "held", &v.Held)
 	members.OptNumber(c, "span", &v.Span)
 	members.OptBool(c, "early", &v.Early)
 	members.OptText(c, "title", &v.Title)
@@ -348,6 +353,7 @@ func (v *Effect) members(c *members.Coder) {
 	members.OptText(c, "asker", &v.Asker)
 	members.OptText(c, "cause", &v.Cause)
 	members.OptPointer(c, "announces", &v.Announces, (*Announcement).members)
+	members.OptTexts(c, "answers", &v.Answers)
 	members.OptObjects(c, "files", &v.Files, (*FileRef).members)
 	members.OptNumber(c, "number", &v.Number)
 }
@@ -381,6 +387,21 @@ func (v *Outage) members(c *members.Coder) {
 	members.OptBool(c, "known", &v.Known)
 	members.OptBool(c, "told", &v.Told)
 	members.OptText(c, "reason", &v.Reason)
+}
+
+func (v *Moved) members(c *members.Coder) {
+	members.Time(c, "at", &v.At)
+	members.Text(c, "to", &v.To)
+	members.OptText(c, "archive", &v.Archive)
+}
+
+func (v *Elsewhere) members(c *members.Coder) {
+	members.OptText(c, "place", &v.Place)
+	members.OptTime(c, "since", &v.Since)
+	members.OptText(c, "host", &v.Host)
+	members.OptTime(c, "host_since", &v.HostSince)
+	members.OptObject(c, "sign", &v.Sign, (*Sign).members)
+	members.OptTime(c, "told", &v.Told)
 }
 
 func (v *LastMail) members(c *members.Coder) {
@@ -432,12 +453,14 @@ func (v *Cursor) members(c *members.Coder) {
 	members.OptTime(c, "complete", &v.Complete)
 	members.OptPointer(c, "reread", &v.Reread, (*Reread).members)
 	members.OptTime(c, "swept", &v.Swept)
+	members.OptPointer(c, "restored", &v.Restored, (*RestoredMail).members)
 }
 
 func (v *ToFlag) members(c *members.Coder) {
 	members.OptText(c, "mailbox", &v.Mailbox)
 	members.OptNumber(c, "uidvalidity", &v.Validity)
 	members.OptNumbers(c, "uids", &v.UIDs)
+	members.OptNumbers(c, "answered", &v.Answered)
 }
 
 func (v *Thread) members(c *members.Coder) {
@@ -445,6 +468,21 @@ func (v *Thread) members(c *members.Coder) {
 	members.OptText(c, "message_id", &v.MessageID)
 	members.OptTexts(c, "references", &v.References)
 	members.OptText(c, "id", &v.ID)
+}
+
+func (v *Restore) members(c *members.Coder) {
+	members.Time(c, "at", &v.At)
+	members.Time(c, "made", &v.Made)
+	members.OptText(c, "from", &v.From)
+	members.OptNumber(c, "settled", &v.Settled)
+	members.OptNumber(c, "run", &v.Run)
+	members.OptNumber(c, "unknown", &v.Unknown)
+	members.OptTexts(c, "asked", &v.Asked)
+	members.OptText(c, "blind", &v.Blind)
+	members.OptNumber(c, "tries", &v.Tries)
+	members.OptNumber(c, "told", &v.Told)
+	members.OptNumber(c, "late", &v.Late)
+	members.OptBool(c, "over", &v.Over)
 }
 
 func (v *Ring) members(c *members.Coder) {
@@ -610,6 +648,12 @@ func (v *Tokens) members(c *members.Coder) {
 	members.OptNumber(c, "cache_write", &v.CacheWrite)
 }
 
+func (v *Sign) members(c *members.Coder) {
+	members.OptText(c, "place", &v.Place)
+	members.OptText(c, "host", &v.Host)
+	members.Time(c, "at", &v.At)
+}
+
 func (v *UIDRange) members(c *members.Coder) {
 	members.Number(c, "first", &v.First)
 	members.Number(c, "last", &v.Last)
@@ -635,6 +679,10 @@ func (v *Reread) members(c *members.Coder) {
 	members.Time(c, "all", &v.All)
 	members.OptBool(c, "unread", &v.Unread)
 	members.OptTime(c, "unread_since", &v.UnreadSince)
+}
+
+func (v *RestoredMail) members(c *members.Coder) {
+	members.OptNumber(c, "below", &v.Below)
 }
 
 func (v *Session) members(c *members.Coder) {

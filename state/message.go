@@ -96,6 +96,10 @@ type Message struct {
 	Damaged   bool   `json:"damaged,omitempty"`
 	Refetches int    `json:"refetches,omitempty"`
 
+	// Held is set for a row that a restore brought back. It may have run already, so it waits for
+	// `inbox retry` or `inbox drop`.
+	Held bool `json:"held,omitempty"`
+
 	// For a row of the agent itself: how far ahead its time was, the beginning of its text, the
 	// turn that made it, and the file with that turn's deliverable. Early is set once its turn may
 	// come before its time.

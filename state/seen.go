@@ -101,11 +101,12 @@ func (e Pruned) apply(m *machine) {
 	}
 }
 
-// ToFlag lists the UIDs to mark \Seen, in one mailbox under one UIDVALIDITY.
+// ToFlag lists the UIDs of mails to mark, in one mailbox under one UIDVALIDITY.
 type ToFlag struct {
 	Mailbox  string   `json:"mailbox,omitempty"`
 	Validity uint32   `json:"uidvalidity,omitempty"`
-	UIDs     []uint32 `json:"uids,omitempty"`
+	UIDs     []uint32 `json:"uids,omitempty"`     // to mark \Seen
+	Answered []uint32 `json:"answered,omitempty"` // to mark \Seen and \Answered
 }
 
 // acknowledgeLater records that the server must be told that an item was read. It is told after the
@@ -113,36 +114,76 @@ type ToFlag struct {
 // item went into quarantine.
 func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 	if uid != 0 && !m.foreign {
-		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
-			m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
-		}
-		if !slices.Contains(m.ToFlag.UIDs, uid) {
-			m.ToFlag.UIDs = append(m.ToFlag.UIDs, uid)
-		}
+		m.ownToFlag()
+		m.ToFlag.UIDs = appendNew(m.ToFlag.UIDs, uid)
 	}
 	if meshID != "" && !m.admitted && !slices.Contains(m.ToAck, meshID) {
 		m.ToAck = append(m.ToAck, meshID)
 	}
 }
 
+// ownToFlag makes ToFlag one of the mailbox that is read now. It drops the UIDs of another one.
+func (m *machine) ownToFlag() {
+	if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
+		m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
+	}
+}
+
+// appendNew appends uid to uids unless they contain it.
+func appendNew(uids []uint32, uid uint32) []uint32 {
+	if slices.Contains(uids, uid) {
+		return uids
+	}
+	return append(uids, uid)
+}
+
+// answeredMails returns the keys of the mails among msgs, if reply answers them by mail.
+func answeredMails(reply Effect, msgs []Message) (keys []string) {
+	for _, msg := range msgs {
+		if msg.Source == Mail && reply.Channel == ByMail {
+			keys = append(keys, msg.Key)
+		}
+	}
+	return keys
+}
+
+// markAnsweredLater records that the server must be told which mails a reply answered. It drops the
+// mails of another mailbox, and of this one before it was renumbered.
+func (m *machine) markAnsweredLater(keys []string) {
+	for _, key := range keys {
+		if uid, ok := m.Cursor.UID(key); ok {
+			m.ownToFlag()
+			m.ToFlag.Answered = appendNew(m.ToFlag.Answered, uid)
+		}
+	}
+}
+
 // messageID returns the id of a message that an acknowledgement names.
 func messageID(ack string) string { return ack[strings.LastIndexByte(ack, '/')+1:] }
 
-// Flagged reports that the mail server has marked mails \Seen.
+// Flagged reports that the mail server has marked mails \Seen, and some of them \Answered.
 type Flagged struct {
 	Mailbox  string
 	Validity uint32
 	UIDs     []uint32
+	Answered []uint32
 }
 
 func (e Flagged) apply(m *machine) {
 	if e.Mailbox != m.ToFlag.Mailbox || e.Validity != m.ToFlag.Validity {
 		return
 	}
-	m.ToFlag.UIDs = slices.DeleteFunc(m.ToFlag.UIDs, func(uid uint32) bool { return slices.Contains(e.UIDs, uid) })
-	if len(m.ToFlag.UIDs) == 0 {
-		m.ToFlag.UIDs = nil // as it is read back
+	m.ToFlag.UIDs = without(m.ToFlag.UIDs, e.UIDs)
+	m.ToFlag.Answered = without(m.ToFlag.Answered, e.Answered)
+}
+
+// without returns uids without those in removed, or nil, as an empty list is read back.
+func without(uids, removed []uint32) []uint32 {
+	uids = slices.DeleteFunc(uids, func(uid uint32) bool { return slices.Contains(removed, uid) })
+	if len(uids) == 0 {
+		return nil
 	}
+	return uids
 }
 
 // MeshAcked reports that the mesh has taken acknowledgements.

@@ -39,8 +39,8 @@ import (
 	"time"
 )
 
-// Version is the format of state.json that this program writes. It rejects a
-// newer one.
+// Version is the format of state.json that this program writes, unless the state needs VersionHeld.
+// It rejects one that is newer than both.
 const Version = 1
 
 // State is the memory of one agent between polls (docs/protocol.md, "Files of one agent"). It holds
@@ -87,12 +87,21 @@ type Identity struct {
 
 	// IDsKeyed is set by the first step of a version whose Message-IDs carry a MAC.
 	IDsKeyed bool `json:"ids_keyed,omitempty"`
+
+	// Place names this copy of the state. It comes from the seed, so that a restored copy has
+	// another one.
+	Place string `json:"place,omitempty"`
+
+	// Moved is set after `move`: the agent lives elsewhere now.
+	Moved *Moved `json:"moved,omitempty"`
+
+	Elsewhere Elsewhere `json:"elsewhere,omitzero"`
 }
 
 // New returns the state of an agent that has never polled. seed must be random.
 func New(agent, seed string) State {
 	var s State
-	s.Identity = Identity{Version: Version, Agent: agent, Seed: seed}
+	s.Identity = Identity{Version: Version, Agent: agent, Seed: seed, Place: placeOf(seed)}
 	s.Phase, s.Turn.Status = IDLE, HeadIdle
 	return s
 }

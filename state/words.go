@@ -40,8 +40,10 @@ const (
 	WordLost          Word = "lost"
 	WordMade          Word = "made"
 	WordMended        Word = "mended"
-	WordMissed        Word = "missed" // the time of a prompt or a deadline passed
-	WordNext          Word = "next"   // a prompt has its next time
+	WordMoved         Word = "moved"      // the agent was moved to another machine
+	WordMovedBack     Word = "moved back" // a move was taken back
+	WordMissed        Word = "missed"     // the time of a prompt or a deadline passed
+	WordNext          Word = "next"       // a prompt has its next time
 	WordNoAlarmLine   Word = "no alarm line"
 	WordNotFiled      Word = "not filed"
 	WordNotKept       Word = "not kept"   // a rejected message, because quarantine was full
@@ -63,6 +65,8 @@ const (
 	WordRemoved       Word = "removed"        // a prompt left the configuration, or the crontab lines were removed
 	WordRenderedAgain Word = "rendered again" // a damaged effect was rendered again
 	WordReport        Word = "report"         // an answer came in, or leaves
+	WordRestored      Word = "restored"       // the state was restored from a backup
+	WordRestoredRead  Word = "restored mail read"
 	WordRetried       Word = "retried"
 	WordRunning       Word = "running"
 	WordSent          Word = "sent"
@@ -74,6 +78,8 @@ const (
 	WordStop          Word = "stop"
 	WordSubmitted     Word = "submitted"
 	WordSuspended     Word = "suspended"
+	WordTwoMachines   Word = "two machines"      // another machine works as this agent
+	WordOneMachine    Word = "one machine"       // a day without a sign of another machine
 	WordToAsk         Word = "to be asked about" // the operator is asked about a rejected mail
 	WordTold          Word = "told"              // a notice about lost mails was sent
 	WordToppedUp      Word = "topped up"

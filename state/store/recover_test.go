@@ -341,7 +341,7 @@ func TestForeignStateIsRefused(t *testing.T) {
 		content string
 		want    error
 	}{
-		"newer":         {`{"version":2,"agent":"goulard3120","phase":"DOZE","turn":7}`, ErrNewer},
+		"newer":         {`{"version":3,"agent":"goulard3120","phase":"DOZE","turn":7}`, ErrNewer},
 		"another agent": {`{"version":1,"agent":"dorlange3120","phase":"IDLE","turn":{"status":"idle"}}`, ErrOtherAgent},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -364,7 +364,7 @@ func TestForeignStateIsRefused(t *testing.T) {
 func TestCorruptStateWithNewerCopy(t *testing.T) {
 	st, story := startedStore(t)
 	put(t, st, stateFile, "{")
-	put(t, st, prevFile, `{"version":2}`)
+	put(t, st, prevFile, `{"version":3}`)
 	if err := commitLine(st, story, "09:40 poll"); !errors.Is(err, ErrNewer) {
 		t.Errorf("Commit: %v", err)
 	}

@@ -176,13 +176,13 @@ func (st *Store) decode(name string, data []byte) (stored, error) {
 		var head struct {
 			Version int `json:"version"`
 		}
-		if json.Unmarshal(data, &head) != nil || head.Version <= state.Version {
+		if json.Unmarshal(data, &head) != nil || head.Version <= state.VersionHeld {
 			return stored{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
 		}
 		s.Version = head.Version
 	}
-	if s.Version > state.Version {
-		return stored{}, fmt.Errorf("%s has version %d, and this program supports %d: %w", st.path(name), s.Version, state.Version, ErrNewer)
+	if s.Version > state.VersionHeld {
+		return stored{}, fmt.Errorf("%s has version %d, and this program supports %d: %w", st.path(name), s.Version, state.VersionHeld, ErrNewer)
 	}
 	if err := s.Valid(); err != nil {
 		return stored{}, fmt.Errorf("%w: %s: %v", errCorrupt, name, err)
