@@ -157,7 +157,7 @@ func remedyFor(s archive.Secret, configFile string) string {
 	case s.Key == store.IDKeyFile:
 		return "nothing: the next poll makes a new key; answers to mails from before the restore need the callsign in the subject"
 	case s.Name == "":
-		return fmt.Sprintf("set %s in %s", s.Key, configFile)
+		return "set it in " + configFile
 	case strings.HasSuffix(s.Key, ".refresh_token_file"):
 		return fmt.Sprintf("run `%s login`", name)
 	case s.Key == "mesh.key_file":
@@ -219,15 +219,16 @@ func (o *restoreOptions) start(c *call, r *restoreOutput) error {
 
 // afterRestore says what happens next.
 func afterRestore(c *call, a *cycle.Agent, r *restoreOutput) string {
+	first := ""
 	if doctor.Count(r.Checks, doctor.Error) > 0 {
-		return nextStep(c, a, r.Checks)
+		first = nextStep(c, a, r.Checks) + "\n"
 	}
 	when := "The next poll"
 	if !r.Started {
-		when = fmt.Sprintf("Next: start its polls as before. The first poll (`%s poll`)", name)
+		when = fmt.Sprintf("Start its polls as before. The first poll (`%s poll`)", name)
 	}
 	if r.Final {
-		return when + " goes on where the agent stopped."
+		return first + when + " goes on where the agent stopped."
 	}
-	return when + " compares the mailbox with the state. New mail runs. You get a mail with\nwhat may have run already; `" + name + " inbox list` and `" + name + " outbox list` show it too."
+	return first + when + " compares the mailbox with the state, and new mail runs. A mail lists\nwhat may have run already; `" + name + " inbox list` and `" + name + " outbox list` show it too."
 }

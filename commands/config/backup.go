@@ -203,7 +203,7 @@ func (c *Config) checkInBackup(key, value string) error {
 		return nil
 	}
 	hint := fmt.Sprintf("set it again, then run `%s init`; a backup has it only with --secrets", terminal.Program)
-	return c.At(splitKey(key), hint, "the value of %s was not in the backup", key)
+	return c.At(splitKey(key), hint, "this value was not in the backup")
 }
 
 // MovedHome returns the text with each value below the home folder was changed to the same place
