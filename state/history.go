@@ -100,7 +100,7 @@ type Line struct {
 	// a step that changed the head. A task line has the row from before the step.
 	Head   *Head    `json:"head,omitempty"`
 	Row    *Message `json:"row,omitempty"`
-	Digest string   `json:"digest,omitempty"`
+	Digest string   `json:"digest,omitempty"` // of a restore: the place of the state
 	Effect *Effect  `json:"effect,omitempty"`
 
 	// For a spending: the local day that was charged, and the agent's meter after it. For a credit:
@@ -130,7 +130,7 @@ type Line struct {
 
 	Prompt *TimedPrompt `json:"prompt,omitempty"` // the row after the step
 
-	Sent time.Time `json:"sent,omitzero"` // of an answer to a question by mail: when it was sent
+	Sent time.Time `json:"sent,omitzero"` // of an answer to a question by mail: when it was sent; of a restore: when its backup was made
 
 	Outage *Outage `json:"outage,omitempty"` // of a backend that is out
 }
