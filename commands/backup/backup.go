@@ -37,21 +37,21 @@ type Backup struct {
 // Write writes an archive to w. The error is store.ErrNoState if the agent has never polled, and
 // cycle.ErrBusy if another process writes one.
 func (b Backup) Write(ctx context.Context, w io.Writer) (archive.Manifest, error) {
-	none := archive.Manifest{}
+	empty := archive.Manifest{}
 	conf, err := b.Loader.Read(b.Agent.Config)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	home, err := b.Loader.Home()
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	snapshot, err := b.Agent.Store.Snapshot(ctx, b.Loader.Now())
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	if snapshot == nil {
-		return none, fmt.Errorf("another backup of @%s is being written: %w", b.Agent.Handle, cycle.ErrBusy)
+		return empty, fmt.Errorf("another backup of @%s is being written: %w", b.Agent.Handle, cycle.ErrBusy)
 	}
 	defer snapshot.Close()
 	host, _ := os.Hostname()
@@ -63,7 +63,7 @@ func (b Backup) Write(ctx context.Context, w io.Writer) (archive.Manifest, error
 	}
 	out, err := archive.NewWriter(untilDone{ctx, w}, head)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	c := collection{Backup: b, config: conf, naming: names, out: out}
 	return c.write(snapshot)
@@ -85,8 +85,8 @@ func (w untilDone) Write(data []byte) (int, error) {
 // naming gives files their names in an archive.
 type naming struct{ home, config string }
 
-// name returns the name of a file, or "" if it is neither below the home directory nor, with a
-// relative path, below the folder of the configuration.
+// name returns the name of a file that is below the home directory or, with a relative path, below
+// the folder of the configuration. It returns "" for any other file.
 func (n naming) name(file config.Named) string {
 	if rel, err := filepath.Rel(n.config, file.Path); err == nil && file.Relative && filepath.IsLocal(rel) {
 		return path.Join(archive.ConfigFolder, filepath.ToSlash(rel))

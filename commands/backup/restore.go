@@ -41,9 +41,9 @@ type Restored struct {
 	Paths    []string         // absolute paths in agent.toml that do not exist
 }
 
-// File restores the archive in a file, or in stdin for "-". It changes nothing unless the archive is
-// whole and every place is free. agent.toml comes last: a restore that is killed before leaves
-// nothing that polls, and can be repeated.
+// File restores the archive in a file, or in stdin for "-". Before it changes anything, it checks that
+// the archive is whole and every place is free. agent.toml comes last: if a restore is killed, the
+// agent does not poll, and the restore can be repeated.
 func (r Restore) File(ctx context.Context, file string, stdin io.Reader) (Restored, error) {
 	in, err := open(file, stdin)
 	if err != nil {
@@ -339,7 +339,7 @@ func (p *placing) addFile(name string, data []byte, program bool) error {
 		}
 	}
 	if place == "" || !strings.HasPrefix(name, archive.TokenFolder+"/") && !p.named(place) {
-		return fmt.Errorf("%w: %s is no file that its agent.toml names", archive.ErrNotWhole, name)
+		return fmt.Errorf("%w: its agent.toml does not name %s", archive.ErrNotWhole, name)
 	}
 	p.files = append(p.files, placedFile{place, data, program})
 	return nil
@@ -372,7 +372,7 @@ func (p *placing) mark(ctx context.Context) error {
 	if a == nil {
 		return errs[0]
 	}
-	a.Store, a.Mesh = st, nil // nothing leaves before the files are in place
+	a.Store, a.Mesh = st, nil // it must not announce itself before the files are in place
 	if p.manifest.Final {
 		err = a.MarkStays(ctx)
 	} else {

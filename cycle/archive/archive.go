@@ -57,8 +57,8 @@ const (
 // Limits on the members that a reader holds in memory, in bytes.
 const (
 	maxHeader   = 64 << 10
-	maxManifest = 64 << 20
-	maxSecrets  = 16 << 20
+	maxManifest = 32 << 20 // 160,000 files
+	maxSecrets  = 4 << 20
 )
 
 // Header describes an archive.
@@ -94,7 +94,7 @@ type File struct {
 }
 
 // Secret names a secret without its content: the key of agent.toml, and the file with the secret.
-// Without a file, the secret is a value in agent.toml.
+// Name is "" for a value in agent.toml.
 type Secret struct {
 	Key  string `json:"key"`
 	Name string `json:"name,omitempty"`
@@ -169,10 +169,9 @@ var ErrNewer = errors.New("it was made by a newer agentstateloop: restore it wit
 var ErrNotWhole = errors.New("the archive is not whole")
 
 // Unpack reads an archive to its end and writes its files below the folder that place returns for
-// the header, which must be empty. An error of place ends it. Unpack returns an error unless every
-// file has the size and the sum of the manifest, and nothing else is in the archive. It follows and
-// makes no link, and writes nothing outside the folder. The files are durable, except for their
-// names.
+// the header, which must be empty. An error of place ends it. Unpack returns an error unless the
+// archive has exactly the files of the manifest, with their sizes and sums. It follows and makes no
+// link, and writes only below the folder. The files are durable, except for their names.
 func Unpack(r io.Reader, place func(Header) (dir string, err error)) (Manifest, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
@@ -325,8 +324,8 @@ func (u *unpacker) compare() error {
 	return nil
 }
 
-// ReadManifest returns the manifest of an archive in a file. It checks the whole archive, and
-// writes nothing.
+// ReadManifest returns the manifest of an archive in a file. It reads the whole archive, but compares
+// no sums.
 func ReadManifest(file string) (Manifest, error) {
 	f, err := osfile.Open(file)
 	if err != nil {

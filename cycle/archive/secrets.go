@@ -69,7 +69,7 @@ func Seal(files map[string][]byte, recipients []age.Recipient) ([]byte, error) {
 	return sealed.Bytes(), nil
 }
 
-// ErrWrongKey reports that none of the identities decrypts the secrets.
+// ErrWrongKey reports that the identities do not decrypt the secrets.
 var ErrWrongKey = errors.New("the identity or the passphrase does not decrypt the secrets")
 
 // OpenSecrets decrypts the secrets of an archive that was unpacked to dir.
