@@ -269,6 +269,9 @@ func (st *Store) linkFile(s *Snapshot, name string) error {
 		}
 	}
 	place := filepath.Join(s.dir, filepath.FromSlash(name))
+	if err := st.Hook.at("link", place); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return err
 	}

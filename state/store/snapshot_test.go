@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +48,6 @@ func mustSnapshot(t *testing.T, st *Store) *Snapshot {
 // TestSnapshotFiles checks which files a snapshot has.
 func TestSnapshotFiles(t *testing.T) {
 	st, story := startedStore(t)
-	s := mustState(t, st)
 	turn := AttemptDir("t9", 1)
 	_, err := st.Commit(t.Context(), story.Now, func(s state.State, _ Recovery) (state.State, error) {
 		s.Serial++
@@ -120,7 +118,6 @@ func TestSnapshotFiles(t *testing.T) {
 	if _, err := os.Lstat(st.path(snapshotDir)); !os.IsNotExist(err) {
 		t.Errorf("its links stay: %v", err)
 	}
-	_ = s
 
 	// A process that was killed has left its links.
 	check(t, os.MkdirAll(st.path(snapshotDir+"/messages/old"), 0o700))
@@ -145,77 +142,111 @@ func TestSnapshotWithoutState(t *testing.T) {
 	}
 }
 
-// TestSnapshotAmongCommits takes snapshots while another process commits all the time. Each commit
-// names a new payload, and removes that of the commit before, as turns and polls do. In each
-// snapshot the state is whole, it has each payload that the state names, and the history ends where
-// the state does.
-func TestSnapshotAmongCommits(t *testing.T) {
-	writer := &Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}
-	reader := &Store{Dir: writer.Dir, Agent: writer.Agent}
-	const rows = 20 // so that linking them takes longer than a commit
-	commit := func() error {
-		var names []string
-		for range rows {
-			name := PayloadName(MessagesDir, NewID(), ".txt")
-			if err := writer.Keep(name, strings.NewReader("a message")); err != nil {
-				return err
-			}
-			names = append(names, name)
+// rowsWriter commits as turns and polls do: each commit names new payloads, and then removes those of
+// the commit before.
+type rowsWriter struct{ *Store }
+
+func (w rowsWriter) commit(ctx context.Context) error {
+	var names []string
+	for range 3 {
+		name := PayloadName(MessagesDir, NewID(), ".txt")
+		if err := w.Keep(name, strings.NewReader("a message")); err != nil {
+			return err
 		}
-		var old []state.Message
-		_, err := writer.Commit(context.Background(), time.Now(), func(s state.State, why Recovery) (state.State, error) {
-			if why != "" {
-				return s, errors.New(string(why))
-			}
-			old = s.Inbox
-			s.Serial++
-			s.Inbox = nil
-			for _, name := range names {
-				s.Inbox = append(s.Inbox, state.Message{Key: name, Payload: name})
-			}
-			s.Lines = []state.Line{{Serial: s.Serial, At: time.Now().UTC(), Kind: state.LineHalt}}
-			return s, nil
-		})
-		for _, m := range old {
-			err = errors.Join(err, writer.Remove(m.Payload))
+		names = append(names, name)
+	}
+	var old []state.Message
+	_, err := w.Commit(ctx, time.Now(), func(s state.State, why Recovery) (state.State, error) {
+		if why != "" {
+			return s, errors.New(string(why))
 		}
+		old = s.Inbox
+		s.Serial++
+		s.Inbox = nil
+		for _, name := range names {
+			s.Inbox = append(s.Inbox, state.Message{Key: name, Payload: name})
+		}
+		s.Lines = []state.Line{{Serial: s.Serial, At: time.Now().UTC(), Kind: state.LineHalt}}
+		return s, nil
+	})
+	if err != nil {
 		return err
 	}
-	check(t, commit())
-	done, failed := make(chan struct{}), make(chan error, 1)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			select {
-			case <-done:
-				return
-			default:
+	for _, m := range old {
+		err = errors.Join(err, w.Remove(m.Payload))
+	}
+	return err
+}
+
+// TestSnapshotAmongCommits lets another process commit while a snapshot links its payloads, in its
+// first tries or in all. In the snapshot the state is whole, it has each payload that the state
+// names, and the history ends where the state does.
+func TestSnapshotAmongCommits(t *testing.T) {
+	for commits := range snapshotTries + 1 {
+		writer := rowsWriter{&Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}}
+		reader := &Store{Dir: writer.Dir, Agent: writer.Agent}
+		check(t, writer.commit(t.Context()))
+		try, committed := 0, 0
+		reader.Hook = func(step, path string) error {
+			if step != "link" {
+				return nil
 			}
-			if err := commit(); err != nil {
-				failed <- err
-				return
+			if strings.HasPrefix(filepath.Base(path), "history-") {
+				try++
+				return nil
 			}
+			if committed == min(try, commits) || !strings.Contains(path, MessagesDir) {
+				return nil
+			}
+			lock, err := writer.TryLock(stateLock)
+			if lock == nil {
+				return err // the snapshot holds it, in its last try
+			}
+			check(t, lock.Unlock())
+			committed = try
+			return writer.commit(t.Context())
 		}
-	})
-	for range 20 {
-		s, err := reader.Snapshot(t.Context(), time.Now())
-		if err != nil {
-			t.Error(err)
-			break
+		s := mustSnapshot(t, reader)
+		if want := min(commits+1, snapshotTries); try != want {
+			t.Errorf("%d commits: %d tries, want %d", commits, try, want)
 		}
-		back := restore(t, s, writer.Agent)
-		for _, fault := range faultsOf(back, s) {
-			t.Error(fault)
+		reader.Hook = nil
+		for _, fault := range faultsOf(restore(t, s, writer.Agent), s) {
+			t.Errorf("%d commits: %s", commits, fault)
 		}
 		check(t, s.Close())
 	}
-	close(done)
-	all.Wait()
-	select {
-	case err := <-failed:
-		t.Error(err)
-	default:
+}
+
+// TestSnapshotAfterCrash checks a snapshot of a directory in which a commit was interrupted: its
+// lines are not yet in the history, or a torn line is.
+func TestSnapshotAfterCrash(t *testing.T) {
+	writer := rowsWriter{&Store{Dir: filepath.Join(t.TempDir(), "agent"), Agent: "goulard3120"}}
+	check(t, writer.commit(t.Context()))
+	crash := errors.New("crash")
+	writer.Hook = func(step, _ string) error {
+		if step == "append" {
+			return crash
+		}
+		return nil
 	}
+	if err := writer.commit(t.Context()); !errors.Is(err, crash) {
+		t.Fatal(err)
+	}
+	reader := &Store{Dir: writer.Dir, Agent: writer.Agent}
+	s := mustSnapshot(t, reader)
+	for _, fault := range faultsOf(restore(t, s, writer.Agent), s) {
+		t.Error(fault)
+	}
+	check(t, s.Close())
+	history := writer.path(historyName(time.Now()))
+	add(t, history, `{"serial":3,"half a li`)
+	s = mustSnapshot(t, reader)
+	back := restore(t, s, writer.Agent)
+	if text, err := os.ReadFile(back.path(filepath.Base(history))); err != nil || !strings.HasSuffix(string(text), "}\n") {
+		t.Errorf("the history ends with %q, %v", text[max(0, len(text)-40):], err)
+	}
+	check(t, s.Close())
 }
 
 // faultsOf returns how a restored directory differs from the promise of a snapshot.
