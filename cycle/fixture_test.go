@@ -70,9 +70,13 @@ type fixture struct {
 
 	// Faults that a test may set at any time.
 	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
+	stores  atomic.Int32 // requests to mark mails
 	onRcpt  atomic.Pointer[func(to string) error]
 	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
 	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
+
+	// onSentHeaders breaks the reading of the folder for sent mail.
+	onSentHeaders atomic.Pointer[func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error]
 }
 
 // traffic counts the bytes of all connections, both ways.
@@ -191,6 +195,7 @@ func newFixture(t testing.TB) *fixture {
 	h.mail = mailtest.StartMemory(t, mailtest.Options{
 		Username: address,
 		Trace:    &h.traffic,
+		OnStore:  func(imap.NumSet, *imap.StoreFlags) { h.stores.Add(1) },
 		OnFetch:  h.fetching,
 		OnRcpt: func(to string) error {
 			if f := h.onRcpt.Load(); f != nil {
@@ -280,7 +285,12 @@ func (s *answerRecorder) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-func (h *fixture) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+func (h *fixture) fetching(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+	if f := h.onSentHeaders.Load(); f != nil {
+		if err := (*f)(conn, uids, options); err != nil {
+			return err
+		}
+	}
 	f := h.onFetch.Load()
 	if f == nil {
 		return nil

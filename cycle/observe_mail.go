@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -36,6 +37,12 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	obs.mailbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
+	ad.lookBack(ctx, session, filter)
+	if err := ad.readSentFirst(); err != nil {
+		obs.fail(state.Mail, err)
+		obs.events = append(append(obs.events, ad.restored.events(o.store, ad.state)...), state.SourceFailed{Source: state.Mail})
+		return
+	}
 	o.markPending(ad.state.ToFlag, obs)
 	began := ad.state.Cursor
 	events := map[string]state.Event{} // by key
@@ -55,10 +62,14 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	}
 	o.awaitMarks(ctx, ad.state.ToFlag, obs)
+	if err == nil {
+		o.lookElsewhere(ctx, ad.state, scan, session, obs)
+	}
 	o.refetch(ctx, ad, obs, mailbox.Until)
 	if err == nil {
 		obs.failWithheld(scan)
 	}
+	ad.endLookBack(obs, events)
 	obs.addScan(scan, events)
 	if scan.Swept != nil {
 		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})
@@ -69,14 +80,14 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 // not wait for the server, or died.
 func (o *observer) markPending(owed state.ToFlag, obs *observation) {
 	if !o.dry && obs.isMailboxOf(owed) {
-		obs.mailbox.MarkSeen(owed.UIDs)
+		obs.mailbox.Mark(owed.UIDs, owed.Answered)
 	}
 }
 
 // awaitMarks waits until the server has marked the mails of markPending. It drops the UIDs of
 // another or a renumbered mailbox, which are meaningless.
 func (o *observer) awaitMarks(ctx context.Context, owed state.ToFlag, obs *observation) {
-	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
+	if o.dry || len(owed.UIDs)+len(owed.Answered) == 0 || obs.mailbox == nil {
 		return
 	}
 	if err := obs.mailbox.Marked(ctx); err != nil {
@@ -88,18 +99,48 @@ func (o *observer) awaitMarks(ctx context.Context, owed state.ToFlag, obs *obser
 	obs.events = append(obs.events, state.Flagged(owed))
 }
 
-// markSeen asks the server to mark the committed mail \Seen. It does not wait, because that
+// markSeen asks the server to mark the committed mail \Seen, and the answered mail \Answered. It does not wait, because that
 // would be one more round trip. The mark stays pending until the next poll, which asks again
 // and waits.
 func (obs *observation) markSeen(owed state.ToFlag) {
 	if obs.isMailboxOf(owed) {
-		obs.mailbox.MarkSeen(owed.UIDs)
+		obs.mailbox.Mark(owed.UIDs, owed.Answered)
 	}
 }
 
 // isMailboxOf reports whether the open mailbox is the one of the UIDs.
 func (obs *observation) isMailboxOf(owed state.ToFlag) bool {
 	return obs.mailbox != nil && owed.Mailbox == obs.mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity()
+}
+
+// lookElsewhere looks in the folder for sent mail for mail of ours that another machine has sent
+// since this state got its place. It does so with the daily sweep, and when somebody has opened a new
+// mail before this machine took it. A failure is not an error of the mailbox.
+func (o *observer) lookElsewhere(ctx context.Context, s state.State, scan mail.Scan, session *mail.Session, obs *observation) {
+	opened := func(m mail.Message) bool { return m.Gate == "" && m.Seen && !m.Before }
+	if o.dry || s.Place == "" || scan.Swept == nil && !slices.ContainsFunc(scan.Messages, opened) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	found, err := session.SentElsewhere(ctx, o.handle, s.Place, s.SignsSince(o.now()))
+	if err != nil {
+		o.logf("the folder for sent mail does not show whether another machine works as @%s: %v", o.handle, err)
+		return
+	}
+	for _, m := range found {
+		if !o.isOwn(s, m.Effect) {
+			obs.events = append(obs.events, state.ElsewhereSeen{Place: m.Place, At: m.At})
+			return
+		}
+	}
+}
+
+// isOwn reports whether this state has sent the mail of effect, or is about to. Such a mail has
+// another place if it was rendered before a restore or a move. A challenge is not kept.
+func (o *observer) isOwn(s state.State, effect string) bool {
+	_, err := os.Stat(o.store.Path(sentFile(effect)))
+	return err == nil || s.Keeps(effect) || strings.HasPrefix(effect, string(state.Challenge)+".")
 }
 
 // failWithheld records the refusals in a scan by a server that works as a whole.

@@ -200,7 +200,7 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 	if err != nil {
 		return "", err
 	}
-	if _, waits := s.Message(key); waits && msg.Status != state.Deferred {
+	if _, waits := s.Message(key); waits && msg.Status != state.Deferred && !msg.Held {
 		return "", fmt.Errorf("%s is already %s", key, msg.Status)
 	}
 	if s, err = a.journal().commit(ctx, state.Retried{Message: msg}); err != nil {
