@@ -80,13 +80,18 @@ func (o *sealOptions) passphrase(c *call) (string, error) {
 func askPassphrase(c *call, asker *terminal.Asker, prompt string) (string, error) {
 	text, err := asker.Secret(c.ctx, prompt)
 	if err != nil {
-		return "", terminal.WithHint(coded(codeInterrupted, errors.New("interrupted: nothing was written")), "run it again")
+		return "", interruptedHere()
 	}
 	if text == "" {
 		return "", terminal.Usagef("run it again", "the passphrase is empty; nothing was written")
 	}
 	c.loader.Secrets.Learn("passphrase", text)
 	return text, nil
+}
+
+// interruptedHere is the error of a question that was interrupted.
+func interruptedHere() error {
+	return terminal.WithHint(coded(codeInterrupted, errors.New("interrupted: nothing was written")), "run it again")
 }
 
 func readPassphrase(c *call, file string) (string, error) {
@@ -112,16 +117,16 @@ while polls and turns run, which do not wait for it. It never replaces a file.
 With - it writes to standard output.
 
 Passwords, tokens and keys are left out, and so are the values of [turn] env.
-With --secrets they are in the archive too, encrypted with age for --recipient or
-a passphrase: the member secrets.age, which the program age can decrypt. The rest
-is not encrypted, and has your mail in it: keep the file as private as your mail.
+With --secrets they are in the archive too, encrypted for --recipient or with a
+passphrase: the member secrets.age, which the program age can decrypt. The rest
+is not encrypted and contains your mail: keep the file as private as your mail.
 
 Not in the archive: logs, locks, the agent's working folder, and files outside
 your home directory, which it names.
 
 Examples:
   agentstateloop backup goulard.tar.gz
-  agentstateloop backup --secrets --recipient age1… - | ssh host 'cat >b.tar.gz'`,
+  agentstateloop backup - --secrets --recipient age1… | ssh host 'cat >b.tgz'`,
 		Flags:  o.flags(),
 		Action: p.agentAction(1, 1, o.run),
 	}

@@ -27,10 +27,10 @@ func moveCommand(p *program) *cli.Command {
 		Name:      "move",
 		Usage:     "end the agent here, and write it to one file",
 		ArgsUsage: "FILE",
-		Description: `For another machine: waits for the running turn and those that follow it at once,
-removes the crontab lines, marks the agent as moved, and writes an archive as
-backup does. From then on the agent does nothing here: each command refuses, and
-says where it went. On the other machine, restore goes on where it stopped.
+		Description: `For another machine: waits for the running turn and those that follow it at
+once, removes the crontab lines, marks the agent as moved, and writes an archive
+as backup does. From then on the agent does nothing here: each command refuses,
+and says where it went. On the other machine, restore goes on where it stopped.
 
 If move is interrupted, run it again. --cancel brings the agent back here; then
 do not restore the archive anywhere.

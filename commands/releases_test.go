@@ -183,7 +183,7 @@ func TestUpgrade(t *testing.T) {
 			}
 			history := historyText(t, st)
 			// In a new release, the deadline of the report and the hour of the limit are still ahead; later
-			// these two find nothing to do.
+			// these two change nothing.
 			a.run(t.Context(), "report", before.Turn.Waiting[0].ID, "it is done")
 			for _, m := range before.Inbox {
 				if m.Status == state.Deferred {
@@ -254,7 +254,7 @@ func TestNewerStateIsRefused(t *testing.T) {
 	newer := strings.Replace(readFile(t, file), `"version":1,`, fmt.Sprintf(`"version":%d,"a_member_of_the_future":{"x":[1]},`, state.VersionHeld+1), 1)
 	writeFile(t, file, newer)
 	for _, lock := range []string{"cycle.lock", "turn.lock", "state.lock", "backup.lock", "fetch.lock", "hook.lock", "sent.lock", "linger.lock"} {
-		writeFile(t, filepath.Join(dir, lock), "") // a lock is no change
+		writeFile(t, filepath.Join(dir, lock), "") // taking a lock may create it
 	}
 	if err := os.Mkdir(filepath.Join(dir, "nudges"), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		t.Fatal(err)

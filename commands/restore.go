@@ -30,14 +30,14 @@ func restoreCommand(p *program) *cli.Command {
 		Name:      "restore",
 		Usage:     "bring an agent back from a backup",
 		ArgsUsage: "FILE|-",
-		Description: `Puts the files of an archive of backup or move in their places, marks the state as
-restored, installs the crontab line and runs the checks of doctor. Files below the
-old home directory go below yours. It replaces no file: first remove an agent that
-is there. If anything is wrong it changes nothing.
+		Description: `Puts the files of an archive of backup or move in their places, marks the
+state as restored, installs the crontab line and runs the checks of doctor.
+Files below the old home directory go below yours. It replaces no file: first
+remove an agent that is there. If anything is wrong, it changes nothing.
 
 An archive of backup is older than the mailbox. No mail is answered twice: the
-agent compares the mailbox with its state, runs what is certainly new, and mails
-you a list of what may have run already. See docs/decisions/0069-backup.md.
+agent compares the mailbox with its state, runs new mail, and mails you a list
+of what may have run already.
 
 Secrets need --identity or the passphrase. Without them, everything else is
 restored, and the missing secrets are named.
@@ -97,6 +97,9 @@ func (o *restoreOptions) run(c *call) error {
 	if r.StateDir, err = absOrEmpty(r.StateDir); err != nil {
 		return err
 	}
+	if asker := terminal.NewAsker(c.stdin, &c.out, c.loader.Secrets); asker.CanAsk() {
+		r.Ask = func() (age.Identity, error) { return askIdentity(c, asker) }
+	}
 	done, err := r.File(c.ctx, c.arg(0), c.stdin)
 	if err != nil {
 		return err
@@ -132,8 +135,19 @@ func absOrEmpty(path string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// identities returns the keys for the secrets. At a terminal, it asks for a passphrase only if the
-// command line names no file: the archive may have none.
+// askIdentity asks for the passphrase of the secrets. It returns nil for an empty answer.
+func askIdentity(c *call, asker *terminal.Asker) (age.Identity, error) {
+	text, err := asker.Secret(c.ctx, "the passphrase of the secrets (not shown; leave empty to restore without them): ")
+	if err != nil {
+		return nil, interruptedHere()
+	}
+	if text == "" {
+		return nil, nil
+	}
+	return archive.PassphraseIdentity(text)
+}
+
+// identities returns the keys for the secrets that the command line names.
 func (o *restoreOptions) identities(c *call) ([]age.Identity, error) {
 	switch {
 	case o.identity != "" && o.passphraseFile != "":

@@ -29,6 +29,10 @@ type Restore struct {
 	Identities []age.Identity // that decrypt the secrets; without one they are left out
 	Config     string         // the path of agent.toml; "": as it was, below the home directory
 	StateDir   string         // the state directory; "": as it was, below the home directory
+
+	// Ask asks for the passphrase of the secrets if there are no Identities. It returns nil to restore
+	// without them, and may be nil.
+	Ask func() (age.Identity, error)
 }
 
 // Restored describes a restored agent.
@@ -243,7 +247,19 @@ func (p *placing) prepare(ctx context.Context) error {
 
 // openSecrets decrypts the secrets.
 func (p *placing) openSecrets() (err error) {
-	if !p.manifest.Sealed || len(p.Identities) == 0 {
+	if !p.manifest.Sealed {
+		return nil
+	}
+	if len(p.Identities) == 0 && p.Ask != nil && archive.ByPassphrase(p.stage.Name()) {
+		identity, err := p.Ask()
+		if err != nil {
+			return err
+		}
+		if identity != nil {
+			p.Identities = append(p.Identities, identity)
+		}
+	}
+	if len(p.Identities) == 0 {
 		return nil
 	}
 	p.secrets, err = archive.OpenSecrets(p.stage.Name(), p.Identities)

@@ -69,6 +69,23 @@ func Seal(files map[string][]byte, recipients []age.Recipient) ([]byte, error) {
 	return sealed.Bytes(), nil
 }
 
+// ByPassphrase reports whether the secrets of an archive that was unpacked to dir are encrypted with a
+// passphrase.
+func ByPassphrase(dir string) bool {
+	f, err := os.Open(filepath.Join(dir, SecretsName))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, maxStanza)
+	n, _ := io.ReadFull(f, head)
+	return bytes.Contains(head[:n], []byte("\n-> scrypt "))
+}
+
+// maxStanza is how many bytes of the secrets are searched for the kind of their key. A passphrase is
+// always the first key, and the only one.
+const maxStanza = 64
+
 // ErrWrongKey reports that the identities do not decrypt the secrets.
 var ErrWrongKey = errors.New("the identity or the passphrase does not decrypt the secrets")
 
