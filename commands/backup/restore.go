@@ -3,6 +3,7 @@ package backup
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -376,8 +377,13 @@ func (p *placing) mark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Serial != p.manifest.Serial || s.Serial == 0 {
-		return fmt.Errorf("%w: its state has the serial %d, not %d", archive.ErrNotWhole, s.Serial, p.manifest.Serial)
+	// Read rebuilds a state that is missing or damaged.
+	var head struct{ Serial uint64 }
+	if data, err := os.ReadFile(st.Path("state.json")); err != nil || json.Unmarshal(data, &head) != nil || head.Serial == 0 {
+		return fmt.Errorf("%w: it has no valid state.json", archive.ErrNotWhole)
+	}
+	if s.Serial != p.manifest.Serial || head.Serial != s.Serial {
+		return fmt.Errorf("%w: its state has the serial %d, not %d", archive.ErrNotWhole, head.Serial, p.manifest.Serial)
 	}
 	if key, ok := p.secrets[statePath(store.IDKeyFile)]; ok {
 		if err := st.Keep(store.IDKeyFile, bytes.NewReader(key)); err != nil {
