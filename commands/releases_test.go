@@ -301,4 +301,3 @@ func difference(a, b map[string]string) []string {
 	}
 	return names
 }
-

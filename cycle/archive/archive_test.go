@@ -71,7 +71,7 @@ func TestRoundTrip(t *testing.T) {
 }
 
 // stride is the distance of the bytes that a test tries, from a random one.
-const stride = 7
+const stride = 19
 
 // TestCutAnywhere checks that no beginning of an archive is taken for one.
 func TestCutAnywhere(t *testing.T) {
