@@ -28,8 +28,8 @@ func moveCommand(p *program) *cli.Command {
 		Usage:     "end the agent here, and write it to one file",
 		ArgsUsage: "FILE",
 		Description: `For another machine: waits for the running turn and those that follow it at
-once, removes the crontab lines, marks the agent as moved, and writes an archive
-as backup does. From then on the agent does nothing here: each command refuses,
+once, removes the crontab lines or the timer, marks the agent as moved, and
+writes an archive as backup does. From then on the agent does nothing here: each command refuses,
 and says where it went. On the other machine, restore goes on where it stopped.
 
 If move is interrupted, run it again. --cancel brings the agent back here; then
@@ -103,7 +103,7 @@ func (o *moveOptions) run(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	if a.Schedule.Mode != cycle.ModeCrontab {
+	if a.Schedule.Mode != cycle.ModeCrontab && !a.Schedule.HasTimer() {
 		c.out.Warn("schedule.mode is %q: stop what starts its polls", a.Schedule.Mode)
 	}
 	if err := c.printBackup(file, m); err != nil || c.json {

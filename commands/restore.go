@@ -31,7 +31,8 @@ func restoreCommand(p *program) *cli.Command {
 		Usage:     "bring an agent back from a backup",
 		ArgsUsage: "FILE|-",
 		Description: `Puts the files of an archive of backup or move in their places, marks the
-state as restored, installs the crontab line and runs the checks of doctor.
+state as restored, installs the crontab line or the timer, and runs the checks of
+doctor.
 Files below the old home directory go below yours. It replaces no file: first
 remove an agent that is there. If anything is wrong, it changes nothing.
 
@@ -49,7 +50,7 @@ Examples:
 			textFlag(&o.identity, "identity", "`FILE`: private key of age, for the secrets"),
 			textFlag(&o.passphraseFile, "passphrase-file", "`FILE`: file (0600) with the passphrase"),
 			textFlag(&o.stateDir, "state-dir", "`DIR`: another folder for the agent's state"),
-			switchFlag(&o.noStart, "no-start", "install no crontab line and run no checks"),
+			switchFlag(&o.noStart, "no-start", "install no crontab line or timer, run no checks"),
 			switchFlag(&o.noNetwork, "no-network", "skip the checks that contact a server"),
 		},
 		Action: p.action(1, 1, o.run),
@@ -222,7 +223,7 @@ func (o *restoreOptions) start(c *call, r *restoreOutput) error {
 	}
 	c.loaded = append(c.loaded, a)
 	install(c, a)
-	r.Started = a.Schedule.Mode == cycle.ModeCrontab
+	r.Started = a.Schedule.Mode == cycle.ModeCrontab || a.Schedule.HasTimer()
 	r.Checks = doctor.Examine(c.ctx, doctor.Subject{Loader: c.loader, Path: r.Config, Network: !o.noNetwork, Proc: c.proc})
 	if err := c.ctx.Err(); err != nil {
 		return err

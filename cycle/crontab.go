@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -28,23 +29,32 @@ type crontab struct {
 // Job returns the crontab lines that the state asks for.
 func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 
-// job is Job. The binary is the one that the line was first installed with, while that exists.
-// So trying out another build does not move the agent to it.
+// job is Job.
 func (c *crontab) job(s state.State) cron.Job {
-	binary := c.schedule.Binary
-	if pinned := s.Schedule.Binary; pinned != "" {
-		if _, err := os.Stat(pinned); err == nil {
-			binary = pinned
-		}
-	}
-	job := cron.Job{Agent: c.handle, Binary: binary, Config: c.config, Interval: s.Interval(*c.policy)}
-	if c.schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
-		job.Args = []string{"--linger", c.schedule.Linger.String()}
-	}
+	job := cron.Job{Agent: c.handle, Binary: c.binary(s), Config: c.config, Interval: s.Interval(*c.policy), Args: c.lingerArgs(s)}
 	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
 		job.Alarm = at.In(cmp.Or(c.policy.Location, time.UTC))
 	}
 	return job
+}
+
+// binary returns the program that polls: the one that was installed first, while that exists. So
+// trying out another build does not move the agent to it.
+func (c *crontab) binary(s state.State) string {
+	if pinned := s.Schedule.Binary; pinned != "" {
+		if _, err := os.Stat(pinned); err == nil {
+			return pinned
+		}
+	}
+	return c.schedule.Binary
+}
+
+// lingerArgs returns the arguments that make a poll of an engaged agent stay on, or nil.
+func (c *crontab) lingerArgs(s state.State) []string {
+	if c.schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
+		return []string{"--linger", c.schedule.Linger.String()}
+	}
+	return nil
 }
 
 // project installs the line of the interval that the state asks for, and the alarm line with
@@ -167,9 +177,10 @@ func timeFields(line string) string {
 	return strings.Join(f[:5], " ")
 }
 
-// Install makes the agent manage its crontab lines, also after an `uninstall`, and installs
-// those that the state asks for. If that fails, Schedule.Error of the returned state has the
-// reason. If a cycle is under way, that cycle installs the lines.
+// Install makes the agent manage what polls it, also after an `uninstall`: its crontab lines as
+// the state asks for, or its timer. The other of the two is removed when this one is installed,
+// so that the agent is polled at all times. If Install fails, Schedule.Error of the returned
+// state has the reason. If a cycle is under way, that cycle installs the lines.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
@@ -179,14 +190,25 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if errors.Is(err, ErrBusy) {
 		return s, nil
 	}
+	if err != nil || a.Schedule.HasTimer() || now.Schedule.Error != "" {
+		return now, err
+	}
+	_, err = a.Timer(now).Remove(ctx)
 	return now, err
 }
 
-// Reinstall reads the table and installs the lines that the state asks for, as Install does,
-// but leaves the table alone after an `uninstall`. The error is ErrBusy if a cycle is under
-// way, which installs the lines itself.
+// Reinstall reads the table and installs the lines that the state asks for, or the timer, as
+// Install does, but leaves both alone after an `uninstall`. The error is ErrBusy if a cycle is
+// under way, which installs the lines itself.
 func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	var s state.State
+	if a.Schedule.HasTimer() {
+		s, err := a.Store.Read()
+		if err != nil || s.Schedule.Removed {
+			return s, err
+		}
+		return a.timers().install(ctx, s)
+	}
 	held, err := withLock(a.Store, store.CycleLock, func() (err error) {
 		if s, err = a.Store.Read(); err != nil {
 			return err
@@ -206,16 +228,30 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	return s, err
 }
 
-// Uninstall removes our crontab lines and records that they must stay away. Cycles
-// leave the table alone until `init` or `transition`.
-func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
-	if a.Schedule.Mode != ModeCrontab {
-		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": if there is a crontab line, remove it yourself")
+// Uninstall removes what polls the agent, its crontab lines and the units of its timer, and
+// records that they must stay away: cycles leave the table alone until `init` or `transition`. It
+// returns the change of the table, and the removed units.
+func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return cron.Change{}, nil, err
+	}
+	units, err := a.Timer(s).Installed()
+	if err != nil {
+		return cron.Change{}, nil, err
+	}
+	if a.Schedule.Mode != ModeCrontab && !a.Schedule.HasTimer() && len(units) == 0 {
+		return cron.Change{}, nil, fmt.Errorf("schedule.mode is %q: if there is a crontab line, remove it yourself", a.Schedule.Mode)
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
-		return cron.Change{}, err
+		return cron.Change{}, nil, err
 	}
-	return a.Schedule.Table.Remove(ctx, a.Handle)
+	removed, err := a.Timer(s).Remove(ctx)
+	change, tableErr := a.Schedule.Table.Remove(ctx, a.Handle)
+	if a.Schedule.Mode != ModeCrontab && (errors.Is(tableErr, cron.ErrNoProgram) || errors.Is(tableErr, cron.ErrNotAllowed)) {
+		tableErr = nil // this machine has no lines of ours
+	}
+	return change, removed, errors.Join(err, tableErr)
 }
 
 // pollWhileStuck stays on after a poll while the crontab lines are stuck: the agent is engaged,

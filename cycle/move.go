@@ -23,7 +23,7 @@ type MoveOptions struct {
 const moveCheck = 50 * time.Millisecond
 
 // Move ends the agent's work on this machine: it waits for the running turn, or stops it, commits
-// Moved, removes the crontab lines, and then calls write, which makes the archive. No poll and no
+// Moved, removes the crontab lines or the timer, and then calls write, which makes the archive. No poll and no
 // turn runs meanwhile. After a kill at any point, Move can be repeated.
 func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) error {
 	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop}
@@ -46,12 +46,25 @@ func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) err
 			return err
 		}
 	}
-	if a.Schedule.Mode == ModeCrontab {
-		if _, err := a.Schedule.Table.Remove(ctx, a.Handle); err != nil {
-			return fmt.Errorf("remove crontab lines: %w", err)
-		}
+	if err := a.stopPolls(ctx, s); err != nil {
+		return err
 	}
 	return write()
+}
+
+// stopPolls removes the crontab lines and the timer. It commits nothing, because a moved state takes no
+// change.
+func (a *Agent) stopPolls(ctx context.Context, s state.State) error {
+	if _, err := a.Timer(s).Remove(ctx); err != nil {
+		return fmt.Errorf("remove timer: %w", err)
+	}
+	if a.Schedule.Mode != ModeCrontab {
+		return nil
+	}
+	if _, err := a.Schedule.Table.Remove(ctx, a.Handle); err != nil {
+		return fmt.Errorf("remove crontab lines: %w", err)
+	}
+	return nil
 }
 
 // mover waits until nothing of the agent runs.
