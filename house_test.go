@@ -51,8 +51,9 @@ func rooms() []room {
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/present", "commands/setup", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/mcpserver", "commands/present", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
+		{"commands/backup", "writes and restores the archive of an agent: which files, and where they belong", slices.Concat([]string{"cycle/archive"}, command)},
 		{"commands/doctor", "the checks of `doctor`", command},
 		{"commands/setup", "the questions of `init`, and the files that it writes", command},
 		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/view", "mesh", "state"}},
@@ -67,6 +68,7 @@ func rooms() []room {
 		{"cycle/heartbeat", "requests the address of a monitor that notices a dead machine", []string{"mail"}},
 		{"cycle/hook", "calls the programs and addresses that receive events", []string{"state"}},
 		{"cycle/listen", "the daemon that wakes agents at once", fromCycle},
+		{"cycle/archive", "the format of a backup: tar, sums, and secrets encrypted with age", nil},
 		{"cycle/demo", "a day in the life of an agent, against servers in memory", slices.Concat([]string{"cycle/listen", "mesh/natsmesh"}, fromCycle)},
 		{"state", "the machine: pure", nil},
 		{"state/store", "state.json, its copy, the history, locks, payloads, nudges, log", []string{"state"}},

@@ -17,9 +17,13 @@ var notLimits = map[string]string{
 	"state.VersionHeld":     "the format of state.json",
 	"state.DefaultPatience": "a default that turn/react and commands name in their tools and flags",
 
-	"state/store.sumLen":       "the form of a sum",
-	"state/store.secretLength": "the form of a key",
-	"state/store.tailChunk":    "how much is read at a time, which changes no result",
+	"state/store.sumLen":        "the form of a sum",
+	"state/store.snapshotTries": "TestSnapshotAmongCommits has as many commits",
+	"cycle/archive.Format":      "the format of an archive: TestRefusals has the next one",
+	"cycle/archive.maxStanza":   "how much is searched for a word that comes first",
+	"cycle.moveCheck":           "how often is looked",
+	"state/store.secretLength":  "the form of a key",
+	"state/store.tailChunk":     "how much is read at a time, which changes no result",
 
 	"state.obstaclePause": "a pause below a minute: the story backends-fallback has its edge",
 

@@ -139,6 +139,9 @@ var groups = []group{
 		{"fleet", fleetCommand},
 		{"completion", completionCommand},
 		{"demo", demoCommand},
+		{"backup", backupCommand},
+		{"restore", restoreCommand},
+		{"move", moveCommand},
 		{"uninstall", uninstallCommand},
 	}},
 	{"every day", []builder{

@@ -58,6 +58,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 type program struct {
 	stdin  io.Reader
 	unread func() bool // reports whether the reader of stdout has gone
+	raw    io.Writer   // stdout as it is, for an archive
 	out    terminal.Output
 	loader *config.Loader // holds the environment, the clock and the secrets
 	loaded []*cycle.Agent // agents of this run
@@ -106,7 +107,7 @@ func Become(args []string, stderr io.Writer) (code int, ok bool) {
 // this process has read.
 func (p *program) run(ctx context.Context, args []string) (code int) {
 	stdout := p.out.Stdout
-	p.unread = func() bool { return terminal.Unread(stdout) }
+	p.unread, p.raw = func() bool { return terminal.Unread(stdout) }, stdout
 	out := &errWriter{Writer: stdout}
 	p.out.Redact = p.loader.Secrets.Redact
 	p.out.Stdout, p.out.Stderr = p.loader.Secrets.Writer(out), p.loader.Secrets.Writer(p.out.Stderr)

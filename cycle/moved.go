@@ -2,6 +2,7 @@ package cycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -32,17 +33,21 @@ func (c core) moved(s state.State) error {
 	return &MovedError{Handle: c.handle, Moved: *s.Moved}
 }
 
-// here returns a MovedError if the agent was moved. The error of an unreadable state is left to the
-// caller's next step.
+// here returns a MovedError if the agent was moved, and store.ErrNewer for a state of a newer program,
+// of which no file may change. Any other error of the state is left to the caller's next step.
 func (c core) here() error {
 	s, err := c.store.Read()
+	if errors.Is(err, store.ErrNewer) {
+		return err
+	}
 	if err != nil {
 		return nil
 	}
 	return c.moved(s)
 }
 
-// Here returns a MovedError if the agent was moved to another machine.
+// Here returns a MovedError if the agent was moved to another machine, and store.ErrNewer for a state
+// of a newer program.
 func (a *Agent) Here() error { return a.core().here() }
 
 // MarkRestored records that the state was restored from the backup from, made at made: everything

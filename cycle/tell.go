@@ -20,6 +20,9 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 	if strings.TrimSpace(text) == "" {
 		return "", errors.New("the message is empty")
 	}
+	if err := a.Here(); err != nil {
+		return "", err
+	}
 	key = "cli:" + store.NewID()
 	payload := store.PayloadName(store.MessagesDir, key, ".txt")
 	sum, err := a.Store.KeepSummed(payload, strings.NewReader(text))

@@ -284,6 +284,9 @@ func (l *Loader) wireHeartbeat(c *Config) (*heartbeat.Monitor, error) {
 		}
 		return m, nil
 	}
+	if err := c.checkInBackup("schedule.heartbeat", s.Heartbeat); err != nil {
+		return nil, err
+	}
 	l.learnHeartbeat(s.Heartbeat)
 	if err := heartbeat.Check(s.Heartbeat, s.HeartbeatInsecure); err != nil {
 		return nil, c.At(splitKey("schedule.heartbeat"), HeartbeatHint(err), "%v", err)

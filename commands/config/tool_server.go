@@ -171,7 +171,7 @@ func (c *Config) checkVariable(key, name, value string) error {
 	case strings.Contains(value, "\x00"):
 		return c.Wrong(key, "the value of %s contains a NUL byte", name)
 	}
-	return nil
+	return c.checkInBackup(key+"."+name, value)
 }
 
 func validVariable(name string) bool { return name != "" && !strings.ContainsAny(name, "=\x00") }

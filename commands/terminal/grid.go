@@ -147,10 +147,10 @@ const fewestColumns = 20
 // ColumnsOf returns a function that returns the current number of columns of the terminal w. The
 // function returns 0 if w is not a terminal, or if the width is unknown.
 func ColumnsOf(w io.Writer) func() int {
-	f, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	if !IsTerminal(w) {
 		return noSize
 	}
+	f := w.(*os.File)
 	return func() int {
 		columns, _, err := term.GetSize(int(f.Fd()))
 		if err != nil || columns <= 0 {
@@ -158,6 +158,12 @@ func ColumnsOf(w io.Writer) func() int {
 		}
 		return max(columns, fewestColumns)
 	}
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 func noSize() int { return 0 }

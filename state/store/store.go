@@ -250,6 +250,7 @@ const (
 	FetchLock  = "fetch.lock"  // held by a poll that fetches large mail
 	HookLock   = "hook.lock"   // held by a process that calls hooks
 	SentLock   = "sent.lock"   // held by a process that files copies of sent mail
+	BackupLock = "backup.lock" // held while a backup is written
 	stateLock  = "state.lock"  // held by Commit for milliseconds
 )
 

@@ -1,0 +1,98 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle/archive"
+	"agentstateloop/internal/osfile"
+)
+
+// draftPattern matches the names of archives that are being written.
+const draftPattern = ".agentstateloop-backup-*"
+
+// WriteFile writes an archive to a new file (0600), durably. Until it is whole it has another name.
+// WriteFile keeps an existing file, and returns an error.
+func (b Backup) WriteFile(ctx context.Context, file string) (archive.Manifest, error) {
+	if err := CheckFree(file); err != nil {
+		return archive.Manifest{}, err
+	}
+	removeDrafts(filepath.Dir(file))
+	draft, err := os.CreateTemp(filepath.Dir(file), draftPattern)
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	defer draft.Close()
+	defer os.Remove(draft.Name())
+	if err := unix.Flock(int(draft.Fd()), unix.LOCK_EX); err != nil {
+		return archive.Manifest{}, fmt.Errorf("lock %s: %w", draft.Name(), err)
+	}
+	m, err := b.Write(ctx, draft)
+	if err := errors.Join(err, draft.Sync()); err != nil {
+		return m, err
+	}
+	if err := nameNew(draft.Name(), file); err != nil {
+		return m, err
+	}
+	return m, osfile.SyncDir(filepath.Dir(file))
+}
+
+// CheckFree returns an error if a file exists.
+func CheckFree(file string) error {
+	if _, err := os.Lstat(file); err == nil {
+		return terminal.Usagef("name a new file, or remove that one", "%s already exists", file)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// nameNew gives a draft its name, unless a file has it.
+func nameNew(draft, file string) error {
+	err := os.Link(draft, file)
+	if errors.Is(err, fs.ErrExist) {
+		return CheckFree(file)
+	}
+	if err == nil {
+		return nil
+	}
+	// A file system without hard links, such as that of a USB stick. An empty file reserves the name.
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Rename(draft, file)
+}
+
+// removeDrafts removes the drafts of processes that were killed.
+func removeDrafts(dir string) {
+	drafts, _ := filepath.Glob(filepath.Join(config.QuoteGlob(dir), draftPattern))
+	for _, name := range drafts {
+		f, err := osfile.Open(name)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.Remove(name)
+		}
+		f.Close()
+	}
+}
+
+// open opens an archive for reading: a file, or standard input for "-".
+func open(file string, stdin io.Reader) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(stdin), nil
+	}
+	return osfile.Open(file)
+}

@@ -1,0 +1,173 @@
+package cycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// MoveOptions describe a move.
+type MoveOptions struct {
+	To      string // the host that the agent goes to
+	Archive string // the path of its archive
+	Now     bool   // stop a running turn
+
+	Waiting func(reason string) // is called once for each lock or turn that the move waits for
+}
+
+// moveCheck is how often Move looks whether a lock is free.
+const moveCheck = 50 * time.Millisecond
+
+// Move ends the agent's work on this machine: it waits for the running turn, or stops it, commits
+// Moved, removes the crontab lines or the timer, and then calls write, which makes the archive. No poll and no
+// turn runs meanwhile. After a kill at any point, Move can be repeated.
+func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) error {
+	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop}
+	release, err := m.hold(ctx)
+	defer release()
+	if err != nil {
+		return err
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return err
+	}
+	if s.Moved == nil || s.Moved.To != o.To || s.Moved.Archive != o.Archive {
+		if s.Moved != nil { // to another place: a moved state takes one change only
+			if err := a.MarkStays(ctx); err != nil {
+				return err
+			}
+		}
+		if err := a.MarkMoved(ctx, o.To, o.Archive); err != nil {
+			return err
+		}
+	}
+	if err := a.stopPolls(ctx, s); err != nil {
+		return err
+	}
+	return write()
+}
+
+// stopPolls removes the crontab lines and the timer. It commits nothing, because a moved state takes no
+// change.
+func (a *Agent) stopPolls(ctx context.Context, s state.State) error {
+	if _, err := a.Timer(s).Remove(ctx); err != nil {
+		return fmt.Errorf("remove timer: %w", err)
+	}
+	if a.Schedule.Mode != ModeCrontab {
+		return nil
+	}
+	if _, err := a.Schedule.Table.Remove(ctx, a.Handle); err != nil {
+		return fmt.Errorf("remove crontab lines: %w", err)
+	}
+	return nil
+}
+
+// mover waits until nothing of the agent runs.
+type mover struct {
+	core
+	options  MoveOptions
+	watchdog *watchdog
+	stop     func(ctx context.Context, reason string) error
+}
+
+// hold takes every lock under which a process commits results. The holder of cycle.lock only tries
+// turn.lock, so turn.lock comes first.
+func (m *mover) hold(ctx context.Context) (release func(), err error) {
+	var held []*store.Lock
+	release = func() {
+		for _, l := range held {
+			_ = l.Unlock()
+		}
+	}
+	for _, lock := range []struct{ name, holder string }{
+		{store.TurnLock, "the running turn"}, {store.CycleLock, "a poll"}, {store.FetchLock, "the fetch of large mail"},
+		{store.HookLock, "the calls of hooks"}, {store.SentLock, "the copies of sent mail"},
+	} {
+		l, err := m.take(ctx, lock.name, lock.holder)
+		if err != nil {
+			return release, err
+		}
+		held = append(held, l)
+		if lock.name == store.TurnLock {
+			if err := m.endTurn(ctx); err != nil {
+				return release, err
+			}
+		}
+	}
+	return release, nil
+}
+
+// take waits for a lock.
+func (m *mover) take(ctx context.Context, name, holder string) (*store.Lock, error) {
+	for first := true; ; first = false {
+		l, err := m.store.TryLock(name)
+		if err != nil || l != nil {
+			return l, err
+		}
+		if first && m.options.Waiting != nil {
+			m.options.Waiting(holder)
+		}
+		if name == store.TurnLock && m.options.Now {
+			if err := m.stopTurn(ctx); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stopTurn marks the running turn to stop, once.
+func (m *mover) stopTurn(ctx context.Context) error {
+	s, err := m.store.Read()
+	if err != nil || !s.Turn.Stoppable() || s.Turn.Stop != "" {
+		return err
+	}
+	if err := m.stop(ctx, "the agent moves to another machine"); !errors.Is(err, ErrNothing) {
+		return err
+	}
+	return nil
+}
+
+// endTurn ends a turn without a runner. It holds turn.lock, so a turn that is under way has lost its
+// runner, or a program has taken it with `inbox next`.
+func (m *mover) endTurn(ctx context.Context) error {
+	for first := true; ; first = false {
+		s, err := m.store.Read()
+		if err != nil || s.Moved != nil {
+			return err
+		}
+		if s.Turn.Pulled && s.Turn.InAttempt() && m.options.Now {
+			if err := m.stopTurn(ctx); err != nil {
+				return err
+			}
+		}
+		if s, err = m.watchdog.reap(ctx); err != nil {
+			return err
+		}
+		if !s.Turn.InAttempt() || s.Turn.Status == state.HeadSuspended {
+			return nil
+		}
+		if first && m.options.Waiting != nil {
+			m.options.Waiting("the turn that a program has taken with `inbox next`")
+		}
+		if err := m.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (m *mover) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ErrInterrupted
+	case <-time.After(moveCheck):
+		return nil
+	}
+}
