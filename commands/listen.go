@@ -37,7 +37,8 @@ func listenCommand(p *program) *cli.Command {
 file in nudges/, a line in the pipe, or a call of the webhook. Serves your
 agent, or the agents of the given configurations and folders. Notices an added,
 changed or removed configuration within ten seconds. Leave cron on: if the
-daemon dies, nothing is lost. Ends on SIGTERM or SIGINT.
+daemon dies, nothing is lost. Ends on SIGTERM or SIGINT, and removes the pipe
+that it created.
 
 The webhook accepts POST /nudge, POST /message and POST /report/ID at --addr,
 with the header "Authorization: Bearer TOKEN". With several agents the handle is
@@ -85,7 +86,7 @@ func (o *listenOptions) run(c *call) error {
 	socket := c.loader.Env("NOTIFY_SOCKET")
 	var telling sync.Mutex
 	l := &listen.Listener{
-		Agents: agents, Web: web, Pipe: o.pipe, Secrets: c.loader.Secrets,
+		Agents: agents, Web: web, Pipe: o.pipe, Fixed: !slices.ContainsFunc(named, isFolder), Secrets: c.loader.Secrets,
 		Logf: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
@@ -117,6 +118,12 @@ func (o *listenOptions) run(c *call) error {
 		return terminal.WithHint(err, "one listener per agent is enough, and the other one keeps running")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// isFolder reports whether path is a folder, or a link to one.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // freeMemory returns free memory to the system, until ctx ends. All agents of a listener poll at
@@ -244,7 +251,7 @@ func snapshot(args []string) map[string]string {
 	texts := map[string]string{}
 	for _, arg := range args {
 		files := []string{arg}
-		if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		if isFolder(arg) {
 			files, _ = filepath.Glob(filepath.Join(config.QuoteGlob(arg), "*.toml")) // the pattern is valid
 		}
 		for _, file := range files {

@@ -169,8 +169,12 @@ func timeFields(line string) string {
 
 // Install makes the agent manage its crontab lines, also after an `uninstall`, and installs
 // those that the state asks for. If that fails, Schedule.Error of the returned state has the
-// reason. If a cycle is under way, that cycle installs the lines.
+// reason. If a cycle is under way, that cycle installs the lines. Install also ends a removal
+// that was interrupted: the user wants the agent.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
+	if err := a.Store.UnmarkRemoval(); err != nil {
+		return state.State{}, err
+	}
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
 		return s, err
