@@ -211,15 +211,17 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 }
 
 // Uninstall removes our crontab lines and records that they must stay away. Cycles
-// leave the table alone until `init` or `transition`.
+// leave the table alone until `init` or `transition`. In another mode of [schedule] there may be
+// lines from an earlier one; without a crontab program there are none.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
-	if a.Schedule.Mode != ModeCrontab {
-		return cron.Change{}, errors.New("schedule.mode is not \"crontab\": if there is a crontab line, remove it yourself")
-	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, err
 	}
-	return a.Schedule.Table.Remove(ctx, a.Handle)
+	change, err := a.Schedule.Table.Remove(ctx, a.Handle)
+	if a.Schedule.Mode != ModeCrontab && errors.Is(err, cron.ErrNoProgram) {
+		err = nil
+	}
+	return change, err
 }
 
 // pollWhileStuck stays on after a poll while the crontab lines are stuck: the agent is engaged,

@@ -195,7 +195,7 @@ func Notify(socket, state string) error {
 func Unit(argv []string) string {
 	var words []string
 	for _, w := range argv {
-		words = append(words, quote(w))
+		words = append(words, Quote(w))
 	}
 	return `[Unit]
 Description=agentStateLoop: wake agents at once
@@ -214,8 +214,8 @@ WantedBy=default.target
 `
 }
 
-// quote returns s as a single word of ExecStart (systemd.service(5), COMMAND LINES).
-func quote(s string) string {
+// Quote returns s as a single word of ExecStart (systemd.service(5), COMMAND LINES).
+func Quote(s string) string {
 	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(s)
 	return `"` + s + `"`
 }
