@@ -292,35 +292,3 @@ func (o *initOptions) newPassword(c *call, plans setup.Setup, a *cycle.Agent) (*
 	}
 	return orNull(file), nil
 }
-
-func uninstallCommand(p *program) *cli.Command {
-	return &cli.Command{
-		Name:  "uninstall",
-		Usage: "remove the agent's lines from your crontab",
-		Description: `Removes the agent's interval line and its alarm line from the crontab, and keeps
-all other lines. State, history and configuration stay. Later polls do not touch
-the crontab until init or transition.
-
-Example:
-  agentstateloop uninstall`,
-		Action: p.agentAction(0, 0, uninstall),
-	}
-}
-
-// uninstallOutput is the JSON output of uninstall.
-type uninstallOutput struct {
-	Agent   string `json:"agent"`
-	Removed bool   `json:"removed"`
-}
-
-func uninstall(c *call, a *cycle.Agent) error {
-	change, err := a.Uninstall(c.ctx)
-	if err != nil {
-		return err
-	}
-	text := fmt.Sprintf("@%s had no crontab line", a.Handle)
-	if change.Wrote {
-		text = fmt.Sprintf("removed the crontab line of @%s; `%s init` installs it again", a.Handle, name)
-	}
-	return c.print(uninstallOutput{Agent: a.Handle, Removed: change.Wrote}, "%s\n", text)
-}
