@@ -35,7 +35,7 @@ func fixedValues() map[string][]string {
 		"init --runner":       {turn.Exec, "claude", "codex", "gemini", turn.ACP, turn.API, "none"},
 		"init --api-provider": {"anthropic", "openai"},
 		"init --sandbox":      {"bwrap", "none"},
-		"init --schedule":     {cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone},
+		"init --schedule":     cycle.Modes(),
 		"mesh send --kind":    {mesh.KindMessage, mesh.KindAsk, mesh.KindReport, mesh.KindRelay, mesh.KindNotice},
 		"nudge --wait":        points,
 		"prompt --layer":      prompt.Names(),

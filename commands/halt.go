@@ -159,6 +159,9 @@ func (o *transitionOptions) run(c *call) error {
 	if !o.noPoll {
 		c.pollAfter(a)
 	}
+	if a.Schedule.HasTimer() && !c.insideTurn() && a.Timer(s).Missing() != "" {
+		install(c, a) // a poll leaves the timer alone
+	}
 	text := fmt.Sprintf("%s → %s", result.Before, result.Phase)
 	if !result.Changed {
 		text = fmt.Sprintf("is already %s; nothing changed", result.Phase)

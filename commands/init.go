@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"agentstateloop/commands/doctor"
 	"agentstateloop/commands/setup"
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cron/timer"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
 )
@@ -21,7 +23,7 @@ import (
 // initOptions are the flags of init.
 type initOptions struct {
 	setup.Options
-	password, noNetwork bool
+	password, noNetwork, timer bool
 }
 
 func initCommand(p *program) *cli.Command {
@@ -38,6 +40,10 @@ An existing configuration is kept: init only installs the crontab line. With
 --password it also takes a new password for the mailbox, and replaces the old
 one if the new one works. To set up another agent, name another file with
 --config FILE.
+
+On a machine without cron, --timer lets systemd, or launchd on macOS, start a
+poll each minute. With an existing agent it replaces the crontab line by the
+timer, and --schedule crontab goes back: both change mode in the configuration.
 
 For a mesh on NATS, whose URL begins with tls:// or nats://, it creates the
 agent's key unless the key exists, and prints the public key, which fleet plan
@@ -90,7 +96,8 @@ Examples:
 			textFlag(&o.MeshCAFile, "mesh-ca-file", "`FILE`: file with the CA certificates of NATS servers"),
 			repeatedFlag(&o.Peers, "peer", "`HANDLE`: a peer, as HANDLE or HANDLE=KEY; may be repeated"),
 			textFlag(&o.Keymaster, "keymaster", "`HANDLE`: agent to notify of refused passwords"),
-			textFlag(&o.Schedule, "schedule", "`MODE`: what starts polls: crontab, fixed or none"),
+			textFlag(&o.Schedule, "schedule", "`MODE`: crontab, systemd, launchd, fixed or none"),
+			switchFlag(&o.timer, "timer", "let systemd or launchd start polls, not cron"),
 			textFlag(&o.Crontab, "crontab", "`PROGRAM`: crontab program"),
 			switchFlag(&o.Print, "print", "print the configuration and write nothing"),
 			switchFlag(&o.noNetwork, "no-network", "skip the tests that contact a server"),
@@ -113,6 +120,9 @@ type initOutput struct {
 
 func (o *initOptions) run(c *call) error {
 	if err := refuseSeeds(append(o.Peers, o.MeshKeyFile)...); err != nil {
+		return err
+	}
+	if err := o.chooseTimer(); err != nil {
 		return err
 	}
 	path, err := initPath(c)
@@ -160,6 +170,12 @@ func (o *initOptions) run(c *call) error {
 	if handle := o.Handle; !result.Created && handle != a.Handle && state.ValidHandle(handle) {
 		return terminal.Usagef(fmt.Sprintf("use another file for @%s: --config %s", handle, filepath.Join(filepath.Dir(path), handle+".toml")),
 			"%s belongs to @%s; nothing was changed", path, a.Handle)
+	}
+	rescheduled := !result.Created && o.Schedule != "" && o.Schedule != a.Schedule.Mode
+	if rescheduled {
+		if a, err = o.reschedule(c, plans, a); err != nil {
+			return err
+		}
 	}
 	if !result.Created {
 		if result.Password, err = o.newPassword(c, plans, a); err != nil {
@@ -213,7 +229,7 @@ func (o *initOptions) printWritten(c *call, r initOutput, plan setup.Plan) {
 		c.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
 	c.out.Printf("\n")
-	if r.Password == nil && !o.onlyFlags(c, &o.Handle, &o.password) {
+	if r.Password == nil && !o.onlyFlags(c, &o.Handle, &o.password, &o.Schedule, &o.timer) {
 		c.out.Warn("the flags for settings were ignored: edit the file, or create another agent with --config FILE")
 	}
 }
@@ -227,13 +243,49 @@ func (o *initOptions) onlyFlags(c *call, these ...any) bool {
 	})
 }
 
-// install installs the crontab line. A failure is stored in the state, and doctor reports it.
+// chooseTimer makes --timer the mode of this operating system.
+func (o *initOptions) chooseTimer() error {
+	if !o.timer {
+		return nil
+	}
+	native := timer.Native()
+	if native == "" {
+		return terminal.Usagef("use cron, or keep `agentstateloop listen` running with --schedule none", "--timer needs systemd or launchd, which %s does not have", runtime.GOOS)
+	}
+	if o.Schedule != "" && o.Schedule != native {
+		return terminal.Usagef("omit one of them", "--timer means --schedule %s, not %s", native, o.Schedule)
+	}
+	o.Schedule = native
+	return nil
+}
+
+// reschedule changes the mode in [schedule] of an existing configuration. A timer polls before
+// install removes the crontab line, and the other way round, so that the agent is polled at all
+// times. If the timer does not start, nothing is changed.
+func (o *initOptions) reschedule(c *call, plans setup.Setup, a *cycle.Agent) (*cycle.Agent, error) {
+	next, text, err := plans.Reschedule(a.Config, o.Schedule)
+	if err != nil {
+		return nil, err
+	}
+	if next.Schedule.HasTimer() {
+		if err := next.EnableTimer(c.ctx); err != nil {
+			if s, readErr := next.Store.Read(); readErr == nil {
+				_, _ = next.Timer(s).Remove(c.ctx) // it may not have been written
+			}
+			return nil, terminal.WithHint(err, "nothing was changed: "+a.Config+" keeps mode = \""+a.Schedule.Mode+"\" in [schedule]")
+		}
+	}
+	return next, setup.Replace(a.Config, text)
+}
+
+// install installs the crontab line, or the timer. A failure is stored in the state, and doctor
+// reports it.
 func install(c *call, a *cycle.Agent) {
-	if a.Schedule.Mode != cycle.ModeCrontab {
+	if a.Schedule.Mode != cycle.ModeCrontab && !a.Schedule.HasTimer() {
 		return
 	}
 	if _, err := a.Install(c.ctx); err != nil {
-		c.out.Warn("install crontab line: %v", err)
+		c.out.Warn("install the schedule: %v", err)
 	}
 }
 

@@ -93,21 +93,27 @@ func startInit(t *testing.T, dir string, flags ...string) *initDialogue {
 // startInitAs is startInit for a program whose path is self.
 func startInitAs(t *testing.T, dir, self string, flags ...string) *initDialogue {
 	t.Helper()
-	d := &initDialogue{t: t, dir: dir, done: make(chan int, 1)}
-	d.person, d.tty = openTerminal(t)
-	args := append([]string{name, "init", "--config", d.config()}, flags...)
-	if _, err := os.Stat(d.config()); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, "agent.toml")); err != nil {
 		crontab, _, err := crontest.Write(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		args = append(args, "--crontab", crontab)
+		flags = append(slices.Clone(flags), "--crontab", crontab)
 	}
+	return startInitIn(t, dir, self, filepath.Join(dir, "bin")+":/usr/bin:/bin", flags...)
+}
+
+// startInitIn is startInitAs with this PATH and these flags alone.
+func startInitIn(t *testing.T, dir, self, path string, flags ...string) *initDialogue {
+	t.Helper()
+	d := &initDialogue{t: t, dir: dir, done: make(chan int, 1)}
+	d.person, d.tty = openTerminal(t)
+	args := append([]string{name, "init", "--config", d.config()}, flags...)
 	read, write := io.Pipe()
 	d.output, d.abort = bufio.NewReader(read), func() { write.CloseWithError(errDialogueTimeout) }
 	p := testProgram()
 	p.stdin, p.out, p.proc = d.tty, terminal.Output{Stdout: &d.printed, Stderr: write}, "/proc"
-	p.loader.Environ = []string{"PATH=" + filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
+	p.loader.Environ = []string{"PATH=" + path}
 	p.loader.Account = func() (account.Account, error) { return account.Account{Home: dir, Known: true}, nil }
 	p.loader.Executable = func() (string, error) { return self, nil }
 	go func() {
@@ -246,6 +252,45 @@ func TestInitOffersSandbox(t *testing.T) {
 	broken := filepath.Join(dir, "self")
 	writeScript(t, broken, "exit 1")
 	startInitAs(t, dir, broken, append(printed, "--command", "/bin/cat")...).wantSandbox(false)
+}
+
+// TestInitOffersTimer checks that init offers a timer on a machine with systemd and without cron.
+func TestInitOffersTimer(t *testing.T) {
+	flags := []string{"--print", "--no-network", "--preset", "none", "--handle", "goulard3120", "--runner", "none"}
+	const question = "no crontab program; let a systemd timer poll the agent? [y/N]"
+	for _, c := range []struct {
+		programs []string
+		flags    []string
+		answer   string // "": init does not ask
+		mode     string
+	}{
+		{[]string{"systemctl"}, nil, "y", "systemd"},
+		{[]string{"systemctl"}, nil, "n", ""},
+		{[]string{"systemctl", "crontab"}, nil, "", ""},
+		{nil, nil, "", ""},
+		{[]string{"systemctl"}, []string{"--schedule", "none"}, "", "none"},
+		{[]string{"crontab"}, []string{"--timer"}, "", "systemd"},
+	} {
+		dir := t.TempDir()
+		bin := filepath.Join(dir, "bin")
+		for _, program := range c.programs {
+			writeScript(t, filepath.Join(bin, program), "exit 1")
+		}
+		d := startInitIn(t, dir, "/usr/bin/"+name, bin, append(slices.Clone(flags), c.flags...)...)
+		if c.answer != "" {
+			d.answer(question, c.answer)
+		}
+		if rest := d.waitForExit(exitDone); strings.Contains(rest, question) {
+			t.Errorf("%v: init asks %q", c.programs, rest)
+		}
+		mode := ""
+		if _, rest, ok := strings.Cut(d.printed.String(), "[schedule]\nmode = \""); ok {
+			mode, _, _ = strings.Cut(rest, "\"")
+		}
+		if mode != c.mode {
+			t.Errorf("%v %v %q: mode %q, want %q\n%s", c.programs, c.flags, c.answer, mode, c.mode, &d.printed)
+		}
+	}
 }
 
 // wantSandbox checks that init has no more questions, and whether it prints a sandbox.

@@ -30,6 +30,7 @@ import (
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/internal/testkit/scripted"
+	"agentstateloop/internal/testkit/timertest"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -133,6 +134,7 @@ type worldKey struct{}
 //	reply.sh               its turns: answers "you said: TEXT"
 //	crontab.table          its crontab, once there is one
 //	proc/                  the processes of its machine: init is 1, cron is 7
+//	services/              its systemctl, launchctl and loginctl (timertest)
 //	state/                 its state directory
 //	$TEST_NOW              if set, the time of its clock, which is stopped
 //
@@ -274,6 +276,10 @@ func setUp(env *testscript.Env, printed string) error {
 	if _, _, err := crontest.Write(dir); err != nil {
 		return err
 	}
+	services, err := timertest.New(filepath.Join(dir, "services"), dir)
+	if err != nil {
+		return err
+	}
 	lock := filepath.Join(dir, "running")
 	plain := fmt.Sprintf(plainConfig, dir, lock, printed)
 	files := map[string]string{
@@ -291,7 +297,7 @@ func setUp(env *testscript.Env, printed string) error {
 	}
 	env.Setenv("TEST_HOME", dir)
 	env.Setenv("HOME", dir)
-	env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH")) // its crontab, also where no configuration names it
+	env.Setenv("PATH", dir+":"+services.Bin()+":"+env.Getenv("PATH")) // its crontab, also where no configuration names it
 	env.Setenv("TEST_JSON", printed)
 	proc, err := crontest.WriteProc(dir)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 
 // pollOptions are the flags of poll.
 type pollOptions struct {
-	ifDue, dryRun, quiet, noTurn bool
-	linger                       time.Duration
+	ifDue, dryRun, quiet, noTurn, detach bool
+	linger                               time.Duration
 }
 
 func pollCommand(p *program) *cli.Command {
@@ -39,6 +39,9 @@ IDLE), mesh messages and nudges, until shortly before the next cron run, or
 until a turn is due, which it runs. [schedule] linger does this in PREP and
 ACTIVE.
 
+With --detach it starts another process for all this, and ends at once. A timer
+of systemd or launchd needs that: it starts nothing while its last process runs.
+
 Examples:
   agentstateloop poll --dry-run     # what would a poll do now?
   agentstateloop poll --linger 50s`,
@@ -48,6 +51,7 @@ Examples:
 			switchFlag(&o.quiet, "quiet", "for cron: print nothing, and exit 0 if busy"),
 			durationFlag(&o.linger, "linger", "keep running for `DURATION` and react immediately", 0),
 			switchFlag(&o.noTurn, "no-turn", "leave the messages to a later poll"),
+			switchFlag(&o.detach, "detach", "for timers: poll in a process of its own, and end at once"),
 		},
 		// A preview shows messages of others.
 		Before: p.checkCaller(func(*call) bool { return !o.dryRun }),
@@ -65,6 +69,9 @@ Examples:
 }
 
 func (o *pollOptions) run(c *call, a *cycle.Agent) error {
+	if o.dryRun && o.detach {
+		return terminal.Usagef("use one of them", "--dry-run and --detach exclude each other")
+	}
 	if o.dryRun {
 		return withinMemory(a, maxMemory, func() error { return dryRun(c, a) })
 	}
@@ -73,6 +80,13 @@ func (o *pollOptions) run(c *call, a *cycle.Agent) error {
 		NoTurn: o.noTurn,
 		Stay:   o.quiet, // a person at a terminal does not wait
 		ByHand: !o.quiet && !o.ifDue && !c.insideTurn(),
+	}
+	if o.detach {
+		r, err := a.PollDetached(options, o.linger)
+		if err == nil && c.json {
+			err = c.printReport(a, r)
+		}
+		return err
 	}
 	poll := a.Poll
 	if o.linger > 0 {

@@ -72,7 +72,7 @@ type itemOutput struct {
 // uninstallOutput is the JSON output of uninstall.
 type uninstallOutput struct {
 	Agent   string       `json:"agent"`
-	Removed bool         `json:"removed"` // there was a crontab line
+	Removed bool         `json:"removed"` // there was a crontab line or a timer
 	Units   []string     `json:"units"`   // removed files of the timer
 	Purged  []itemOutput `json:"purged"`
 	Stays   []itemOutput `json:"stays"`
@@ -88,6 +88,7 @@ type uninstallAllOutput struct {
 type linesOutput struct {
 	Agent   string   `json:"agent"`
 	Removed bool     `json:"removed"`
+	Line    bool     `json:"-"` // there was a crontab line
 	Units   []string `json:"units"`
 }
 
@@ -251,23 +252,23 @@ func (u *uninstaller) store() (*store.Store, error) {
 // configuration cannot be used, or the state cannot be written.
 func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
 	removed := linesOutput{Agent: u.handle, Units: []string{}}
-	var change cron.Change
-	err := errors.New("without a configuration")
+	change, units, err := cron.Change{}, []string(nil), errors.New("without a configuration")
 	if u.agent != nil {
-		change, err = u.agent.Uninstall(ctx)
+		change, units, err = u.agent.Uninstall(ctx)
 	}
-	if err != nil {
-		if change, err = u.removeTagged(ctx); err != nil {
+	if err != nil && len(units) == 0 && !change.Wrote {
+		change, err = u.removeTagged(ctx)
+		if err != nil {
 			return removed, err
 		}
 	}
-	removed.Removed = change.Wrote
-	forgetMissing(u.loader, u.handle)
-	units, err := u.timer().Remove(ctx)
-	removed.Units = append(removed.Units, units...)
-	if err != nil && len(units) == 0 {
+	more, timerErr := u.timer().Remove(ctx)
+	removed.Units = append(append(removed.Units, units...), more...)
+	removed.Line, removed.Removed = change.Wrote, change.Wrote || len(removed.Units) > 0
+	if err = errors.Join(err, timerErr); err != nil && len(removed.Units) == 0 {
 		return removed, err
 	}
+	forgetMissing(u.loader, u.handle)
 	if err != nil {
 		u.out.Warn("%v", err)
 	}
@@ -465,13 +466,16 @@ func (u *uninstaller) printUninstalled(c *call, lines linesOutput, plan removal.
 		again = fmt.Sprintf("; `%s init` installs it again", name)
 	}
 	switch {
-	case lines.Removed:
+	case lines.Line && len(lines.Units) > 0:
+		c.out.Printf("removed the timer and the crontab line of @%s\n", u.handle)
+	case len(lines.Units) > 0:
+		c.out.Printf("removed the timer of @%s%s\n", u.handle, again)
+	case lines.Line:
 		c.out.Printf("removed the crontab line of @%s%s\n", u.handle, again)
+	case u.agent != nil && u.agent.Schedule.HasTimer():
+		c.out.Printf("@%s had no timer\n", u.handle)
 	default:
 		c.out.Printf("@%s had no crontab line\n", u.handle)
-	}
-	for _, unit := range lines.Units {
-		c.out.Printf("removed %s\n", unit)
 	}
 	if len(result.Stays) == 0 {
 		return nil
@@ -556,7 +560,7 @@ func (o *uninstallOptions) uninstallAll(c *call) error {
 		}
 		lines, err := u.removeLines(c.ctx)
 		failed = errors.Join(failed, err)
-		if lines.Removed || len(lines.Units) > 0 {
+		if lines.Removed {
 			result.Agents = append(result.Agents, lines)
 		}
 	}

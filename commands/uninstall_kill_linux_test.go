@@ -180,7 +180,7 @@ func TestPurgeStopsAgent(t *testing.T) {
 // waitForFile waits until a file exists.
 func waitForFile(t *testing.T, path string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; <-time.After(5 * time.Millisecond) {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}

@@ -20,7 +20,7 @@ import (
 // the table.
 var (
 	// ErrNoProgram reports that the crontab program does not exist.
-	ErrNoProgram = errors.New("crontab program not found: `apt install cron`, or run `agentstateloop listen` with [schedule] mode = \"none\"")
+	ErrNoProgram = errors.New("crontab program not found: `apt install cron`, or use systemd with `agentstateloop init --timer`, or run `agentstateloop listen` with [schedule] mode = \"none\"")
 
 	// ErrNotAllowed reports that cron.allow, cron.deny or PAM forbids this user
 	// to use crontab.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/cron"
+	"agentstateloop/cron/timer"
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/cycle/hook"
 	"agentstateloop/cycle/view"
@@ -105,9 +106,10 @@ type Mesh struct {
 
 // Schedule configures what starts the agent's polls (docs/protocol.md, "The crontab").
 type Schedule struct {
-	Mode   string // ModeCrontab, ModeFixed or ModeNone
+	Mode   string // one of the modes below
 	Table  cron.Table
-	Binary string // absolute path of the program that the line runs
+	Binary string // absolute path of the program that the line or the timer runs
+	Home   string // home directory of the user, for the units of a timer
 
 	// Linger is how long the polls of an engaged agent stay on; 0: they end at once.
 	Linger time.Duration
@@ -124,10 +126,29 @@ type Rights struct {
 
 // The schedule modes.
 const (
-	ModeCrontab = "crontab" // we rewrite our line
-	ModeFixed   = "fixed"   // the user keeps a one-minute `poll --if-due` line
-	ModeNone    = "none"    // something else polls
+	ModeCrontab = "crontab"     // we rewrite our line
+	ModeSystemd = timer.Systemd // a timer of the user's systemd polls each minute
+	ModeLaunchd = timer.Launchd // a launchd agent polls each minute
+	ModeFixed   = "fixed"       // the user keeps a one-minute `poll --if-due` line
+	ModeNone    = "none"        // something else polls
 )
+
+// Modes returns all schedule modes.
+func Modes() []string { return []string{ModeCrontab, ModeSystemd, ModeLaunchd, ModeFixed, ModeNone} }
+
+// Starter returns what starts polls in a mode, in words.
+func Starter(mode string) string {
+	switch mode {
+	case ModeNone:
+		return "the program that runs the polls still"
+	case ModeSystemd, ModeLaunchd:
+		return "its timer"
+	}
+	return "cron"
+}
+
+// HasTimer reports whether a timer of ours polls, which never changes with the phase.
+func (s Schedule) HasTimer() bool { return s.Mode == ModeSystemd || s.Mode == ModeLaunchd }
 
 // Replies are the templates of our own mails, executed with a ReplyData. A nil template
 // switches its mail off.
@@ -150,10 +171,14 @@ type ReplyData struct {
 
 // View returns what reads the agent for people and programs.
 func (a *Agent) View() view.Reader {
+	schedule := a.crontab().status
+	if a.Schedule.HasTimer() {
+		schedule = a.timers().status
+	}
 	r := view.Reader{
 		Handle: a.Handle, Store: a.Store, Policy: &a.Policy, Now: a.Now, Turn: a.Turn, ReadsMail: a.Mail != nil,
 		ProvesMail: a.Mail != nil && a.Mail.Filter.Require != trust.RequireFrom, Unscheduled: a.Schedule.Mode == ModeNone,
-		Quarantine: a.quarantine(), CheckEvery: checkInterval(a), Schedule: a.crontab().status,
+		Quarantine: a.quarantine(), CheckEvery: checkInterval(a), Schedule: schedule,
 	}
 	if a.Mesh != nil {
 		r.Mesh = a.Mesh.Carrier.Address()

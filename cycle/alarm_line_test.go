@@ -189,7 +189,7 @@ func TestAlarmLineIsRepaired(t *testing.T) {
 	if got := string(mustRead(t, h.table)); got != table {
 		t.Errorf("the table is\n%s\nwant\n%s", got, table)
 	}
-	_, err := h.agent.Uninstall(t.Context())
+	_, _, err := h.agent.Uninstall(t.Context())
 	check(t, err)
 	if left := string(mustRead(t, h.table)); strings.Contains(left, handle) {
 		t.Errorf("uninstall leaves\n%s", left)
@@ -231,7 +231,7 @@ func TestMissedAlarmLineIsRemoved(t *testing.T) {
 // In the modes without a crontab line of ours, `poll --if-due` handles a row at its minute
 // without an alarm line.
 func TestModesWithoutAlarmLine(t *testing.T) {
-	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
+	for _, mode := range []string{cycle.ModeSystemd, cycle.ModeLaunchd, cycle.ModeFixed, cycle.ModeNone} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			h := newFixture(t)

@@ -28,23 +28,32 @@ type crontab struct {
 // Job returns the crontab lines that the state asks for.
 func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 
-// job is Job. The binary is the one that the line was first installed with, while that exists.
-// So trying out another build does not move the agent to it.
+// job is Job.
 func (c *crontab) job(s state.State) cron.Job {
-	binary := c.schedule.Binary
-	if pinned := s.Schedule.Binary; pinned != "" {
-		if _, err := os.Stat(pinned); err == nil {
-			binary = pinned
-		}
-	}
-	job := cron.Job{Agent: c.handle, Binary: binary, Config: c.config, Interval: s.Interval(*c.policy)}
-	if c.schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
-		job.Args = []string{"--linger", c.schedule.Linger.String()}
-	}
+	job := cron.Job{Agent: c.handle, Binary: c.binary(s), Config: c.config, Interval: s.Interval(*c.policy), Args: c.lingerArgs(s)}
 	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
 		job.Alarm = at.In(cmp.Or(c.policy.Location, time.UTC))
 	}
 	return job
+}
+
+// binary returns the program that polls: the one that was installed first, while that exists. So
+// trying out another build does not move the agent to it.
+func (c *crontab) binary(s state.State) string {
+	if pinned := s.Schedule.Binary; pinned != "" {
+		if _, err := os.Stat(pinned); err == nil {
+			return pinned
+		}
+	}
+	return c.schedule.Binary
+}
+
+// lingerArgs returns the arguments that make a poll of an engaged agent stay on, or nil.
+func (c *crontab) lingerArgs(s state.State) []string {
+	if c.schedule.Linger > 0 && s.Phase.Engaged() && !s.Halted() {
+		return []string{"--linger", c.schedule.Linger.String()}
+	}
+	return nil
 }
 
 // project installs the line of the interval that the state asks for, and the alarm line with
@@ -167,10 +176,11 @@ func timeFields(line string) string {
 	return strings.Join(f[:5], " ")
 }
 
-// Install makes the agent manage its crontab lines, also after an `uninstall`, and installs
-// those that the state asks for. If that fails, Schedule.Error of the returned state has the
-// reason. If a cycle is under way, that cycle installs the lines. Install also ends a removal
-// that was interrupted: the user wants the agent.
+// Install makes the agent manage what polls it, also after an `uninstall`: its crontab lines as
+// the state asks for, or its timer. The other of the two is removed when this one is installed,
+// so that the agent is polled at all times. If Install fails, Schedule.Error of the returned
+// state has the reason. If a cycle is under way, that cycle installs the lines. Install also ends
+// a removal that was interrupted: the user wants the agent.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if err := a.Store.UnmarkRemoval(); err != nil {
 		return state.State{}, err
@@ -183,14 +193,25 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if errors.Is(err, ErrBusy) {
 		return s, nil
 	}
+	if err != nil || a.Schedule.HasTimer() || now.Schedule.Error != "" {
+		return now, err
+	}
+	_, err = a.Timer(now).Remove(ctx)
 	return now, err
 }
 
-// Reinstall reads the table and installs the lines that the state asks for, as Install does,
-// but leaves the table alone after an `uninstall`. The error is ErrBusy if a cycle is under
-// way, which installs the lines itself.
+// Reinstall reads the table and installs the lines that the state asks for, or the timer, as
+// Install does, but leaves both alone after an `uninstall`. The error is ErrBusy if a cycle is
+// under way, which installs the lines itself.
 func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	var s state.State
+	if a.Schedule.HasTimer() {
+		s, err := a.Store.Read()
+		if err != nil || s.Schedule.Removed {
+			return s, err
+		}
+		return a.timers().install(ctx, s)
+	}
 	held, err := withLock(a.Store, store.CycleLock, func() (err error) {
 		if s, err = a.Store.Read(); err != nil {
 			return err
@@ -210,18 +231,24 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	return s, err
 }
 
-// Uninstall removes our crontab lines and records that they must stay away. Cycles
-// leave the table alone until `init` or `transition`. In another mode of [schedule] there may be
-// lines from an earlier one; without a crontab program there are none.
-func (a *Agent) Uninstall(ctx context.Context) (cron.Change, error) {
+// Uninstall removes what polls the agent, its crontab lines and the units of its timer, and
+// records that they must stay away: cycles leave the table alone until `init` or `transition`. It
+// returns the change of the table, and the removed units. In each mode of [schedule] there may be
+// lines or units of an earlier one.
+func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
+	s, err := a.Store.Read()
+	if err != nil {
+		return cron.Change{}, nil, err
+	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
-		return cron.Change{}, err
+		return cron.Change{}, nil, err
 	}
-	change, err := a.Schedule.Table.Remove(ctx, a.Handle)
-	if a.Schedule.Mode != ModeCrontab && errors.Is(err, cron.ErrNoProgram) {
-		err = nil
+	removed, err := a.Timer(s).Remove(ctx)
+	change, tableErr := a.Schedule.Table.Remove(ctx, a.Handle)
+	if a.Schedule.Mode != ModeCrontab && (errors.Is(tableErr, cron.ErrNoProgram) || errors.Is(tableErr, cron.ErrNotAllowed)) {
+		tableErr = nil // this machine has no lines of ours
 	}
-	return change, err
+	return change, removed, errors.Join(err, tableErr)
 }
 
 // pollWhileStuck stays on after a poll while the crontab lines are stuck: the agent is engaged,

@@ -140,7 +140,7 @@ func TestCrontabFailureIsReported(t *testing.T) {
 func TestUninstallLastsUntilTransition(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, os.WriteFile(h.table, append([]byte(foreignLines), mustRead(t, h.table)...), 0o600))
-	_, err := h.agent.Uninstall(t.Context())
+	_, _, err := h.agent.Uninstall(t.Context())
 	check(t, err)
 	h.wantLine("", func() {})
 	h.receive(letter{id: "<one@example.com>"})
@@ -198,7 +198,7 @@ func TestTemporaryBinaryIsNotInstalled(t *testing.T) {
 }
 
 func TestModesWithoutCrontab(t *testing.T) {
-	for _, mode := range []string{cycle.ModeFixed, cycle.ModeNone} {
+	for _, mode := range []string{cycle.ModeSystemd, cycle.ModeLaunchd, cycle.ModeFixed, cycle.ModeNone} {
 		h := newFixture(t)
 		h.agent.Schedule.Mode = mode
 		calls := h.countCrontab()
@@ -229,7 +229,7 @@ func TestUninstallDuringCycleLasts(t *testing.T) {
 	h := newAwakeFixture(t)
 	check(t, h.agent.Ring("test", "")) // so that the cycle has a line to write
 	h.whileAcknowledging(func(other *cycle.Agent) {
-		_, err := other.Uninstall(t.Context())
+		_, _, err := other.Uninstall(t.Context())
 		check(t, err)
 	})
 	h.wantLine("", func() { h.poll() })
@@ -337,7 +337,7 @@ func TestInstall(t *testing.T) {
 	h.wantLine("*/30 * * * *", func() { install() })
 	check(t, os.WriteFile(h.table, []byte(foreignLines), 0o600))
 	h.wantLine("*/30 * * * *", func() { install() })
-	_, err := h.agent.Uninstall(t.Context())
+	_, _, err := h.agent.Uninstall(t.Context())
 	check(t, err)
 	h.wantLine("", func() { h.poll() })
 	h.wantLine("*/30 * * * *", func() { install() })

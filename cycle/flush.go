@@ -162,6 +162,34 @@ func (t *ackTimer) send(ctx context.Context) error {
 // this process and holds none of its descriptors.
 func (a *Agent) Detach() error { return a.detacher().detach() }
 
+// PollDetached starts a poll as Detach does, with IfDue, NoTurn and linger, for a caller that must
+// end at once. With IfDue it starts no process unless something is due. The report says which.
+// Under a timer a poll of an engaged agent lingers as [Schedule].Linger says.
+func (a *Agent) PollDetached(o PollOptions, linger time.Duration) (Report, error) {
+	args := []string{"poll", "--quiet"}
+	if o.IfDue {
+		skip, err := a.poller(nil).notDue()
+		if err != nil || skip != "" && skip != state.DueHooks {
+			return Report{Skipped: skip}, err
+		}
+		args = append(args, "--if-due")
+	}
+	if o.NoTurn {
+		args = append(args, "--no-turn")
+	}
+	s, err := a.Store.Read()
+	if err != nil {
+		return Report{}, err
+	}
+	switch {
+	case linger > 0:
+		args = append(args, "--linger", linger.String())
+	case a.Schedule.HasTimer():
+		args = append(args, a.crontab().lingerArgs(s)...)
+	}
+	return Report{Skipped: "the poll goes on in a process of its own"}, a.detacher().start(args...)
+}
+
 // detacher starts detached polls.
 type detacher struct {
 	self    []string // argv of this program with the agent's configuration

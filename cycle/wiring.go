@@ -36,6 +36,9 @@ func (a *Agent) clockPrompts() *clockPrompts {
 func (a *Agent) crontab() *crontab {
 	return &crontab{core: a.core(), config: a.Config, schedule: a.Schedule}
 }
+func (a *Agent) timers() *timers {
+	return &timers{core: a.core(), journal: a.journal(), crontab: a.crontab(), config: a.Config, schedule: a.Schedule}
+}
 func (a *Agent) detacher() detacher { return detacher{self: a.Self, secrets: a.Secrets} }
 func (a *Agent) launcher() launcher {
 	return launcher{standIn: a.RunTurn, config: a.Config, handle: a.Handle, relay: a.Relay, explain: a.Explain}

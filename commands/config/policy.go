@@ -72,10 +72,14 @@ func (c *Config) checkIntervals() error {
 	return nil
 }
 
-// wireSchedule wires [schedule]. self is the path of the program for the crontab line.
-func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
+// wireSchedule wires [schedule]. self is the path of the program for the crontab line or the timer.
+func (l *Loader) wireSchedule(c *Config, self string) (cycle.Schedule, error) {
 	s := c.File.Schedule
-	if err := c.oneOf("schedule.mode", s.Mode, cycle.ModeCrontab, cycle.ModeFixed, cycle.ModeNone); err != nil {
+	if err := c.oneOf("schedule.mode", s.Mode, cycle.Modes()...); err != nil {
+		return cycle.Schedule{}, err
+	}
+	home, err := l.Home()
+	if err != nil && (s.Mode == cycle.ModeSystemd || s.Mode == cycle.ModeLaunchd) {
 		return cycle.Schedule{}, err
 	}
 	if s.Crontab == "" {
@@ -89,6 +93,7 @@ func (c *Config) wireSchedule(self string) (cycle.Schedule, error) {
 			Backup:  filepath.Join(c.stateDir(), "crontab-backups"),
 		},
 		Binary: self,
+		Home:   home,
 		Linger: time.Duration(s.Linger),
 	}, nil
 }

@@ -34,7 +34,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	errs.add(err)
 	mesh, err := l.Mesh(c)
 	errs.add(err)
-	schedule, err := c.wireSchedule(self)
+	schedule, err := l.wireSchedule(c, self)
 	errs.add(err)
 	turns, err := l.wireTurn(c, self)
 	errs.add(err)

@@ -97,7 +97,8 @@ func (c homeCheck) run(context.Context) []Finding {
 type environmentCheck struct {
 	mode     string         // of [schedule]
 	loader   *config.Loader // with the environment of a cron job
-	readable bool           // whether the crontab is
+	readable bool           // whether the environment is known
+	timer    bool           // a timer polls, not cron
 }
 
 func (c environmentCheck) run(context.Context) []Finding {
@@ -106,11 +107,11 @@ func (c environmentCheck) run(context.Context) []Finding {
 		return nil
 	}
 	var found []Finding
-	if shell := filepath.Base(c.loader.Env("SHELL")); !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
+	if shell := filepath.Base(c.loader.Env("SHELL")); !c.timer && !slices.Contains([]string{"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh", "busybox"}, shell) {
 		found = append(found, bad(Warn, name, "set SHELL=/bin/sh above our line in the crontab", "the crontab sets SHELL=%s, which may not run our line like sh", shell))
 	}
 	for _, zone := range []string{"CRON_TZ", "TZ"} {
-		if value := c.loader.Env(zone); value != "" {
+		if value := c.loader.Env(zone); value != "" && !c.timer {
 			found = append(found, bad(Warn, name, "move that line below ours",
 				"the crontab sets %s=%s above our line: the alarm line and an interval in hours may fire at unexpected times", zone, value))
 		}
@@ -119,7 +120,11 @@ func (c environmentCheck) run(context.Context) []Finding {
 		return found
 	}
 	home, _ := c.loader.Home()
-	return []Finding{good(name, "cron jobs get PATH=%s and HOME=%s; ~ in the configuration means %s", c.loader.Env("PATH"), c.loader.Env("HOME"), home)}
+	jobs := "cron jobs"
+	if c.timer {
+		jobs = "polls of the timer"
+	}
+	return []Finding{good(name, "%s get PATH=%s and HOME=%s; ~ in the configuration means %s", jobs, c.loader.Env("PATH"), c.loader.Env("HOME"), home)}
 }
 
 // binaryCheck compares the program that the crontab line runs with this one.
@@ -131,7 +136,7 @@ type binaryCheck struct {
 }
 
 func (c binaryCheck) run(context.Context) []Finding {
-	if c.mode != cycle.ModeCrontab {
+	if c.mode != cycle.ModeCrontab && !(cycle.Schedule{Mode: c.mode}).HasTimer() {
 		return nil
 	}
 	return []Finding{c.finding()}
@@ -139,16 +144,17 @@ func (c binaryCheck) run(context.Context) []Finding {
 
 func (c binaryCheck) finding() Finding {
 	const name = "binary"
+	starter := map[bool]string{true: "crontab line", false: "timer"}[c.mode == cycle.ModeCrontab]
 	switch {
 	case c.pinned == "" && cron.TemporaryBinary(c.self):
-		return bad(Error, name, "install the program with `go install`, and use that binary", "%s is a temporary binary of `go run`: it will be gone when cron runs it", c.self)
+		return bad(Error, name, "install the program with `go install`, and use that binary", "%s is a temporary binary of `go run`: it will be gone when the %s runs it", c.self, starter)
 	case c.pinned == "":
-		return good(name, "the crontab line will run %s, version %s", c.self, c.version)
+		return good(name, "the %s will run %s, version %s", starter, c.self, c.version)
 	case !config.CanRun(c.pinned):
-		return bad(Error, name, "restore it, or run `poll` once with the binary that cron should use", "the crontab line runs %s, which is missing or not executable", c.pinned)
+		return bad(Error, name, "restore it, or run `init` with the binary that it should use", "the %s runs %s, which is missing or not executable", starter, c.pinned)
 	case !sameBinary(c.pinned, c.self):
-		return bad(Warn, name, "install this binary there, or run `agentstateloop uninstall` and then `agentstateloop init` with the binary that cron should use",
-			"the crontab line runs %s (%s), but this is %s (%s)", c.pinned, versionOf(c.pinned), c.self, c.version)
+		return bad(Warn, name, "install this binary there, or run `agentstateloop uninstall` and then `agentstateloop init` with the binary that it should use",
+			"the %s runs %s (%s), but this is %s (%s)", starter, c.pinned, versionOf(c.pinned), c.self, c.version)
 	}
 	return good(name, "%s, version %s", c.pinned, c.version)
 }

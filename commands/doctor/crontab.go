@@ -84,6 +84,9 @@ type crontabCheck struct {
 
 func (c crontabCheck) run(context.Context) []Finding {
 	const name = "crontab"
+	if (cycle.Schedule{Mode: c.mode}).HasTimer() {
+		return nil
+	}
 	if c.mode == cycle.ModeNone {
 		return []Finding{skip(name, `mode = "none" in [schedule]: another program must run the polls`, "make sure that it does: `agentstateloop status` shows the next poll")}
 	}
@@ -122,7 +125,7 @@ type daemonCheck struct {
 
 func (c daemonCheck) run(context.Context) []Finding {
 	const name = "cron"
-	if c.mode == cycle.ModeNone {
+	if c.mode == cycle.ModeNone || (cycle.Schedule{Mode: c.mode}).HasTimer() {
 		return nil
 	}
 	daemon, pid, known := cron.Daemon(c.proc)
@@ -148,7 +151,7 @@ type lineCheck struct {
 }
 
 func (c lineCheck) run(context.Context) []Finding {
-	if c.mode == cycle.ModeNone {
+	if c.mode == cycle.ModeNone || c.agent.Schedule.HasTimer() {
 		return nil
 	}
 	return []Finding{c.finding()}

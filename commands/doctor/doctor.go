@@ -83,7 +83,7 @@ type check interface {
 func (e *examination) checks() []check {
 	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lines: []string{e.state.Schedule.Installed, e.state.Schedule.AlarmLine}, lastError: e.state.Schedule.Error}
-	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil}
+	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil || e.hasTimer(), timer: e.hasTimer()}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
 	user, _ := e.Loader.Account()
 	homes := homeCheck{home: user.Home, note: e.Loader.HomeNote(), user: os.Getuid(), known: user.Known}
@@ -104,6 +104,7 @@ func (e *examination) checks() []check {
 		e.withNetwork(meshCheck{config: e.config, mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		meshKeysCheck{config: e.config, mesh: a.Mesh, keymaster: a.Policy.Keymaster},
 		crontab,
+		timerCheck{agent: a, mode: e.mode, table: e.table, state: e.state, err: e.stateErr},
 		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state, err: e.stateErr},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},
 		homes,
@@ -185,7 +186,7 @@ func examine(ctx context.Context, s Subject) (*examination, []Finding) {
 		return e, found
 	}
 	e.table, e.tableErr = e.crontab.Read(ctx)
-	e.cronLoader = e.withCronEnviron()
+	e.cronLoader = e.withCronEnviron(ctx)
 	if e.agent != nil {
 		// Look for each secret where a cron job looks, and only there.
 		e.agent, _ = e.cronLoader.Wire(e.config)
@@ -200,9 +201,12 @@ func (e *examination) readState() {
 	}
 }
 
+// hasTimer reports whether a timer of ours polls.
+func (e *examination) hasTimer() bool { return cycle.Schedule{Mode: e.mode}.HasTimer() }
+
 // withCronEnviron returns the loader of this process with the environment of a cron
-// job.
-func (e *examination) withCronEnviron() *config.Loader {
+// job, or of a poll of the timer.
+func (e *examination) withCronEnviron(ctx context.Context) *config.Loader {
 	loader := *e.Loader
 	home, _ := e.Loader.Home()
 	loader.Environ = []string{"PATH=" + cron.JobPath, "HOME=" + home, "SHELL=/bin/sh"}
@@ -214,6 +218,11 @@ func (e *examination) withCronEnviron() *config.Loader {
 	handle := ""
 	if e.agent != nil {
 		handle = e.agent.Handle
+	}
+	if e.hasTimer() && e.agent != nil {
+		set, _ := e.agent.Timer(state.State{}).Environ(ctx) // timerCheck reports the error
+		loader.Environ = append(loader.Environ, set...)
+		return &loader
 	}
 	loader.Environ = append(loader.Environ, cron.Environ(e.table, handle)...)
 	return &loader

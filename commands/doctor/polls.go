@@ -74,7 +74,7 @@ func (c pollsCheck) polls(now time.Time) Finding {
 		}
 		return bad(Info, name, hint, "no polls yet")
 	case now.Sub(s.NextDue) > latePoll:
-		hint := terminal.OverdueHint(c.mode == cycle.ModeNone) + " the file log in the state directory has a line for each poll; `fuser -v " +
+		hint := terminal.OverdueHint(cycle.Starter(c.mode)) + " the file log in the state directory has a line for each poll; `fuser -v " +
 			filepath.Join(c.dir, store.CycleLock) + "` shows a poll that hangs"
 		return bad(Warn, name, hint, "the poll due at %s (%s) did not run", terminal.Clock(s.NextDue, now), terminal.Distance(s.NextDue, now))
 	}

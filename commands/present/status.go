@@ -176,7 +176,9 @@ func Brief(s view.Status, now time.Time) []string {
 	say(len(s.Credentials) > 0, "CREDENTIAL")
 	say(s.Offline, "OFFLINE")
 	say(s.Sending != nil, "OFFLINE for sending")
-	say(s.Schedule.Error != nil, "CRONTAB")
+	timed := s.Schedule.Wanted != nil && strings.HasPrefix(*s.Schedule.Wanted, terminal.Program)
+	say(s.Schedule.Error != nil && timed, "TIMER")
+	say(s.Schedule.Error != nil && !timed, "CRONTAB")
 	say(s.Outbox.Undeliverable > 0, "LOST %d", s.Outbox.Undeliverable)
 	say(s.NextDue == nil, "never polled")
 	if s.NextDue != nil {

@@ -229,14 +229,18 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	case s.NextDue == nil:
 		row("next poll", "never polled yet: run `%s poll` once", terminal.Program)
 	case s.NextDue.Before(now.Add(-time.Minute)):
-		row("OVERDUE", "the poll due at %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(mode == cycle.ModeNone))
+		row("OVERDUE", "the poll due at %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(cycle.Starter(mode)))
 	default:
 		row("next poll", "%s", moment(*s.NextDue, now))
 	}
 	if at := s.Schedule.Alarm; at != nil && s.Schedule.AlarmReason != nil {
 		row("alarm", "%s: %s", moment(*at, now), *s.Schedule.AlarmReason)
 	}
-	if s.Schedule.Error != nil {
+	timed := cycle.Schedule{Mode: mode}.HasTimer()
+	switch {
+	case s.Schedule.Error != nil && timed:
+		row("TIMER", "does not poll: %s: run `%s init`", *s.Schedule.Error, terminal.Program)
+	case s.Schedule.Error != nil:
 		row("CRONTAB", "cannot be set: %s", *s.Schedule.Error)
 	}
 	installed := "no line"
@@ -246,6 +250,10 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	switch {
 	case mode == cycle.ModeNone:
 		row("schedule", "mode none: another program polls")
+	case timed && s.Schedule.Wanted == nil:
+		row("schedule", "uninstalled: `%s init` installs the timer again", terminal.Program)
+	case timed:
+		row("schedule", "%s, each minute", *s.Schedule.Wanted)
 	case mode != cycle.ModeCrontab:
 		row("schedule", "mode %s: you maintain the crontab", mode)
 	case s.Schedule.Wanted == nil:

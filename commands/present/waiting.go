@@ -112,7 +112,7 @@ func WaitingHint(w view.Waiting, mode string) string {
 	case view.WaitNoRunner:
 		return "`" + terminal.Program + " inbox next` takes it"
 	case view.WaitPoll:
-		return terminal.OverdueHint(mode == cycle.ModeNone) + " `" + terminal.Program + " poll` polls now"
+		return terminal.OverdueHint(cycle.Starter(mode)) + " `" + terminal.Program + " poll` polls now"
 	}
 	return ""
 }

@@ -67,19 +67,3 @@ func (in *interview) askHandle(ctx context.Context, address string) (string, err
 	}
 	return in.Asker.Ask(ctx, in.Handle, terminal.Question{Flag: "handle", Text: "the agent's name (you will call it @NAME)", Guess: guess, Check: isHandle})
 }
-
-// schedulePart is [schedule].
-type schedulePart struct{ mode, crontab string }
-
-func (s schedulePart) write(d *document) {
-	if s.mode == "" && s.crontab == "" {
-		return
-	}
-	d.section("schedule")
-	if s.mode != "" {
-		d.line("mode", s.mode, "crontab | fixed | none")
-	}
-	if s.crontab != "" {
-		d.line("crontab", path(s.crontab), "")
-	}
-}

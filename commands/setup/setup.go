@@ -145,6 +145,9 @@ func (in *interview) ask(ctx context.Context) (parts, error) {
 	if err := in.makeProgramAbsolute(&p.schedule.crontab); err != nil {
 		return p, err
 	}
+	if err := in.askSchedule(ctx, &p.schedule); err != nil {
+		return p, err
+	}
 	if p.mail != nil {
 		if err := in.askLogin(ctx, p.agent.handle, p.mail); err != nil {
 			return p, err

@@ -82,14 +82,8 @@ func ResumeCommands(halted []string) string {
 	return strings.Join(commands, " and ")
 }
 
-// OverdueHint returns the question to ask when a poll is overdue. byOther reports whether a program
-// other than cron runs the polls.
-func OverdueHint(byOther bool) string {
-	if byOther {
-		return "is the program that runs the polls still running?"
-	}
-	return "is cron running?"
-}
+// OverdueHint returns the question to ask when a poll is overdue. starter names what starts polls.
+func OverdueHint(starter string) string { return "is " + starter + " running?" }
 
 // UsageError reports a wrong command line. Advice may be empty.
 type UsageError struct{ Text, Advice string }

@@ -57,10 +57,11 @@ var (
 // maxOutput limits the standard output and the errors of a process, which say a few words.
 const maxOutput = 16 << 10
 
-// Write writes the units that differ from those on disk, and makes their names durable.
+// Write writes the units that differ from those on disk, and makes their names durable. It writes
+// none if a timer of the package's template units polls already.
 func (t Timer) Write() error {
 	files, err := t.Files()
-	if err != nil {
+	if err != nil || t.packaged() != "" {
 		return err
 	}
 	for _, f := range files {
@@ -96,6 +97,60 @@ func write(f File) error {
 	return osfile.SyncDir(dir)
 }
 
+// Missing returns what keeps the timer from running, according to the files, or "": a unit that is
+// missing, or a timer that is not enabled. It starts no process.
+func (t Timer) Missing() string {
+	if t.packaged() != "" {
+		return ""
+	}
+	for _, path := range t.paths() {
+		if _, err := os.Lstat(path); err == nil {
+			continue
+		}
+		if t.Kind == Systemd && path == t.wantedBy() {
+			return t.Name() + " is not enabled"
+		}
+		return path + " is missing"
+	}
+	return ""
+}
+
+// Changed returns the paths of the units that exist and whose text Write would change.
+func (t Timer) Changed() ([]string, error) {
+	files, err := t.Files()
+	if err != nil {
+		return nil, err
+	}
+	var changed []string
+	for _, f := range files {
+		text, err := os.ReadFile(f.Path)
+		if err == nil && string(text) != f.Text {
+			changed = append(changed, f.Path)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return changed, err
+		}
+	}
+	return changed, nil
+}
+
+// Running returns the name of the timer that polls the agent: the packaged one, if that is
+// enabled, or Name.
+func (t Timer) Running() string { return cmp.Or(t.packaged(), t.Name()) }
+
+// packaged returns the name of the timer of the template units that polls with this configuration,
+// if it is enabled, or "".
+func (t Timer) packaged() string {
+	name, ok := strings.CutSuffix(filepath.Base(t.Config), ".toml")
+	if !ok || t.Kind != Systemd || filepath.Dir(t.Config) != filepath.Join(t.Home, ".config/agentstateloop") {
+		return ""
+	}
+	instance := "agentstateloop-poll@" + name + ".timer"
+	if _, err := os.Lstat(filepath.Join(t.Home, systemdFolder, wantsFolder, instance)); err != nil {
+		return ""
+	}
+	return instance
+}
+
 // Enable makes the service manager read the written units, start the timer, and start it again
 // whenever the user's service manager starts. The error wraps [ErrNoProgram] or [ErrNoBus] if
 // the service manager is missing.
@@ -114,7 +169,7 @@ func (t Timer) Enable(ctx context.Context) error {
 	}
 	_, err := t.run(ctx, "systemctl", "--user", "daemon-reload")
 	if err == nil {
-		_, err = t.run(ctx, "systemctl", "--user", "enable", "--now", t.Name())
+		_, err = t.run(ctx, "systemctl", "--user", "enable", "--now", t.Running())
 	}
 	return enabling(t, err)
 }
@@ -137,7 +192,7 @@ func (t Timer) Active(ctx context.Context) (bool, error) {
 		return exitedZero(err)
 	}
 	// is-active exits 3 for an inactive unit, and 4 for an unknown one.
-	_, err := t.run(ctx, "systemctl", "--user", "is-active", "--quiet", t.Name())
+	_, err := t.run(ctx, "systemctl", "--user", "is-active", "--quiet", t.Running())
 	return exitedZero(err)
 }
 
@@ -214,6 +269,9 @@ func (t Timer) kinds() [2]Timer {
 // the link that enables them, for systemd and for launchd. Agent and Home must be set.
 func (t Timer) Installed() ([]string, error) {
 	var found []string
+	if t.Home == "" {
+		return nil, nil // a user without a home directory has no units
+	}
 	for _, t := range t.kinds() {
 		for _, path := range t.paths() {
 			if _, err := os.Lstat(path); err == nil {
@@ -231,6 +289,9 @@ func (t Timer) Installed() ([]string, error) {
 // manager cannot be reached; then it also returns an error. It starts no process for an agent
 // without such files. Agent and Home must be set.
 func (t Timer) Remove(ctx context.Context) (removed []string, err error) {
+	if t.Home == "" {
+		return nil, nil
+	}
 	for _, t := range t.kinds() {
 		gone, removeErr := t.remove(ctx)
 		removed, err = append(removed, gone...), errors.Join(err, removeErr)
@@ -243,27 +304,27 @@ func (t Timer) paths() []string {
 	if t.Kind == Launchd {
 		return []string{t.path()}
 	}
-	return []string{t.wantedBy(), t.path(), t.service()}
+	paths := []string{t.service(), t.path(), t.wantedBy()}
+	if instance := t.packaged(); instance != "" {
+		paths = append(paths, filepath.Join(t.Home, systemdFolder, wantsFolder, instance))
+	}
+	return paths
 }
 
 func (t Timer) remove(ctx context.Context) (removed []string, err error) {
-	present := false
 	for _, path := range t.paths() {
-		_, err := os.Lstat(path)
-		present = present || err == nil
+		if _, err := os.Lstat(path); err == nil {
+			removed = append(removed, path)
+		}
 	}
-	if !present {
+	if len(removed) == 0 {
 		return nil, nil
 	}
-	// Only a running manager needs to be told. It has to know the unit to stop it, so its file
-	// is removed after that.
+	// systemd must know the unit to stop it, so its file is removed after that.
 	stopErr := t.disable(ctx)
-	for _, path := range t.paths() {
-		switch err := os.Remove(path); {
-		case err == nil:
-			removed = append(removed, path)
-		case !errors.Is(err, fs.ErrNotExist):
-			return removed, fmt.Errorf("remove the timer of %s: %w", t.Agent, err)
+	for i, path := range removed {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed[:i], fmt.Errorf("remove the timer of %s: %w", t.Agent, err)
 		}
 	}
 	if t.Kind == Systemd && stopErr == nil {
@@ -279,7 +340,17 @@ func (t Timer) remove(ctx context.Context) (removed []string, err error) {
 // disable stops the timer, and removes the link that starts it again.
 func (t Timer) disable(ctx context.Context) error {
 	if t.Kind == Systemd {
-		_, err := t.run(ctx, "systemctl", "--user", "disable", "--now", t.Name())
+		args := []string{"--user", "disable", "--now"}
+		if _, err := os.Stat(t.path()); err == nil {
+			args = append(args, t.Name())
+		}
+		if instance := t.packaged(); instance != "" {
+			args = append(args, instance)
+		}
+		if len(args) == 3 {
+			return nil // only a link or the service was left
+		}
+		_, err := t.run(ctx, "systemctl", args...)
 		return err
 	}
 	domain, err := t.launchdDomain(ctx)
@@ -302,6 +373,50 @@ func (t Timer) launchdDomain(ctx context.Context) (string, error) {
 		return gui, err
 	}
 	return "user/" + strconv.Itoa(os.Getuid()), nil
+}
+
+// Environ returns the variables that a poll of the timer gets, besides HOME and the like, as
+// "NAME=value": those of the user's service manager, and those of the service. An error means
+// that it cannot tell; the result then has the PATH of the written units.
+func (t Timer) Environ(ctx context.Context) ([]string, error) {
+	own := []string{"PATH=" + Path}
+	if t.Kind == Launchd {
+		return own, nil
+	}
+	manager, err := t.run(ctx, "systemctl", "--user", "show-environment")
+	if err != nil {
+		return own, err
+	}
+	service := strings.TrimSuffix(t.Running(), ".timer") + ".service"
+	set, err := t.run(ctx, "systemctl", "--user", "show", "--property=Environment", "--value", service)
+	return slices.Concat(words(manager), own, words(set)), err
+}
+
+// words splits the output of systemctl into words. It removes the quotes: "...", or $'...' for a
+// word with control characters, whose escapes other than of a quote and a backslash stay.
+func words(text string) (all []string) {
+	var word strings.Builder
+	quoted, escaped := false, false
+	text = strings.ReplaceAll(text, "=$'", "='")
+	for _, r := range text + "\n" {
+		switch {
+		case escaped:
+			word.WriteRune(r)
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '"' || r == '\'':
+			quoted = !quoted
+		case !quoted && (r == ' ' || r == '\n'):
+			if word.Len() > 0 {
+				all = append(all, word.String())
+			}
+			word.Reset()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	return all
 }
 
 // Lingers reports whether systemd keeps the user's manager, and so the timer, while the user is

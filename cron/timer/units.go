@@ -2,7 +2,6 @@ package timer
 
 import (
 	"fmt"
-	"html"
 	"path/filepath"
 	"strings"
 	"time"
@@ -58,10 +57,13 @@ func (t Timer) path() string {
 
 // wantedBy returns the link that makes systemd start the timer with the user's manager.
 func (t Timer) wantedBy() string {
-	return filepath.Join(t.Home, systemdFolder, "timers.target.wants", t.Name())
+	return filepath.Join(t.Home, systemdFolder, wantsFolder, t.Name())
 }
 
-const systemdFolder = ".config/systemd/user"
+const (
+	systemdFolder = ".config/systemd/user"
+	wantsFolder   = "timers.target.wants"
+)
 
 // Files returns the units. It returns an error for an invalid handle, a relative path, a
 // temporary binary (see [cron.TemporaryBinary]), a path with a control character or invalid
@@ -174,7 +176,7 @@ func escape(word string, variables bool) string {
 func plist(label string, argv []string) string {
 	var words strings.Builder
 	for _, word := range argv {
-		words.WriteString("\t\t<string>" + html.EscapeString(word) + "</string>\n")
+		words.WriteString("\t\t<string>" + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(word) + "</string>\n")
 	}
 	return `<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">

@@ -73,7 +73,7 @@ disable)
 is-active)
 	[ -e "$dir/active/$name" ] || exit 3
 	;;
-show)
+show | show-environment)
 	[ ! -e "$dir/environment" ] || cat "$dir/environment"
 	;;
 reset-failed) ;;
