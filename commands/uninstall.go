@@ -65,7 +65,7 @@ Examples:
 type itemOutput struct {
 	Kind   removal.Kind `json:"kind"`
 	Path   string       `json:"path"`
-	Bytes  int64        `json:"bytes"`
+	Bytes  *int64       `json:"bytes"`  // null with a reason
 	Reason *string      `json:"reason"` // why --purge does not remove it; else null
 }
 
@@ -493,7 +493,11 @@ func (u *uninstaller) printUninstalled(c *call, lines linesOutput, plan removal.
 // removes it below.
 func printItems(c *call, items []removal.Item) {
 	for _, i := range items {
-		c.out.Printf("  %-13s  %9s  %s\n", i.Kind, plain.Size(i.Bytes), i.Path)
+		size := ""
+		if i.Reason == "" {
+			size = plain.Size(i.Bytes)
+		}
+		c.out.Printf("  %-13s  %9s  %s\n", i.Kind, size, i.Path)
 		if i.Reason != "" {
 			c.out.Printf("    not removed by --purge: %s; to remove it: `rm -rf %s`\n", i.Reason, quotedForShell(i.Path))
 		}
@@ -503,7 +507,11 @@ func printItems(c *call, items []removal.Item) {
 func itemsOutput(items []removal.Item) []itemOutput {
 	all := []itemOutput{}
 	for _, i := range items {
-		all = append(all, itemOutput{Kind: i.Kind, Path: i.Path, Bytes: i.Bytes, Reason: orNull(i.Reason)})
+		item := itemOutput{Kind: i.Kind, Path: i.Path, Reason: orNull(i.Reason)}
+		if i.Reason == "" {
+			item.Bytes = &i.Bytes
+		}
+		all = append(all, item)
 	}
 	return all
 }

@@ -85,7 +85,7 @@ const (
 type Item struct {
 	Kind   Kind
 	Path   string
-	Bytes  int64
+	Bytes  int64 // of the files in it; 0 for a folder that stays, which may be very large
 	Reason string
 
 	only []string // the entries to remove from a folder that is not ours as a whole; nil: all of it
@@ -152,14 +152,14 @@ func (p *planner) add(item Item) {
 		return
 	case info.Mode()&fs.ModeSymlink != 0 && item.Reason == "":
 		if target, err := filepath.EvalSymlinks(item.Path); err == nil {
-			p.Stays = append(p.Stays, Item{Kind: item.Kind, Path: target, Bytes: size(target, nil), Reason: item.Path + " is only a link to it"})
+			p.Stays = append(p.Stays, Item{Kind: item.Kind, Path: target, Reason: item.Path + " is only a link to it"})
 		}
 	}
-	item.Bytes = size(item.Path, item.only)
 	if item.Reason != "" {
 		p.Stays = append(p.Stays, item)
 		return
 	}
+	item.Bytes = size(item.Path, item.only)
 	p.Removes = append(p.Removes, item)
 }
 
