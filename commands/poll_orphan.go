@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
+	"agentstateloop/cron/timer"
 	"agentstateloop/internal/osfile"
 )
 
@@ -23,8 +23,9 @@ const orphanPatience = 24 * time.Hour
 // maxOrphanMark limits a mark, in bytes.
 const maxOrphanMark = 4 << 10
 
-// orphan is the poll of a crontab line whose configuration is missing. Cron starts it again and
-// again, so it must not fail each time (docs/decisions/0033-crontab-lines-and-prompt-times.md):
+// orphan is the poll of a crontab line or a timer whose configuration is missing. It is started
+// again and again, so it must not fail each time
+// (docs/decisions/0033-crontab-lines-and-prompt-times.md):
 //
 //   - It reports the file and `uninstall @HANDLE` once a day. The other polls are silent.
 //   - It removes its own lines when the file has been missing for a day, in a folder that can be
@@ -49,18 +50,36 @@ func (o *pollOptions) withoutConfig(c *call, err error) error {
 	if _, statErr := os.Lstat(wrong.Path); !errors.Is(statErr, fs.ErrNotExist) {
 		return err
 	}
-	table, tableErr := cron.Table{}.Read(c.ctx)
-	polled := cron.PolledBy(table)
-	i := slices.IndexFunc(polled, func(p cron.Polled) bool { return p.Config == wrong.Path })
-	if tableErr != nil || i < 0 {
+	handle := c.polls(wrong.Path)
+	mark, markErr := missingMark(c.loader, handle)
+	if handle == "" || markErr != nil {
 		return err
 	}
-	mark, markErr := missingMark(c.loader, polled[i].Agent)
-	if markErr != nil {
-		return err
-	}
-	orphan := orphan{call: c, handle: polled[i].Agent, path: wrong.Path, mark: mark}
+	orphan := orphan{call: c, handle: handle, path: wrong.Path, mark: mark}
 	return orphan.report(err)
+}
+
+// polls returns the handle of the crontab line or the timer that polls a configuration, or "".
+func (c *call) polls(path string) (handle string) {
+	table, _ := cron.Table{}.Read(c.ctx) // without a crontab there may be a timer
+	for _, p := range cron.PolledBy(table) {
+		if p.Config == path {
+			return p.Agent
+		}
+	}
+	home, err := c.loader.Home()
+	if err != nil {
+		return ""
+	}
+	for _, handle := range timer.Handles(home) {
+		units, _ := timer.Timer{Agent: handle, Home: home}.Installed()
+		for _, unit := range units {
+			if text, err := os.ReadFile(unit); err == nil && strings.Contains(string(text), path) {
+				return handle
+			}
+		}
+	}
+	return ""
 }
 
 // missingMark returns the path of the mark of an agent.
@@ -79,7 +98,7 @@ func forgetMissing(l *config.Loader, handle string) {
 
 // report returns the error of this poll: one with a text once a day, and when the line was removed.
 func (o orphan) report(err error) error {
-	remedy := fmt.Sprintf("restore the file, or run `%s uninstall @%s` to remove the crontab line", name, o.handle)
+	remedy := fmt.Sprintf("restore the file, or run `%s uninstall @%s` to remove what polls it", name, o.handle)
 	first, last, known := o.read()
 	now := o.now()
 	switch {
@@ -94,7 +113,7 @@ func (o orphan) report(err error) error {
 			return terminal.WithHint(errors.Join(err, removeErr), remedy)
 		}
 		return terminal.Usagef(fmt.Sprintf("`%s uninstall @%s --purge` removes the state, too; `%[1]s init` sets the agent up again", name, o.handle),
-			"%s has been missing since %s: the crontab line of @%s was removed", o.path, first.UTC().Format(time.RFC3339), o.handle)
+			"%s has been missing since %s: the crontab line or timer of @%s was removed", o.path, first.UTC().Format(time.RFC3339), o.handle)
 	case !isDayOld(last, now):
 		return silentError{&config.Error{Path: o.path, Text: "not found"}} // without a hint
 	case !o.write(first, now):

@@ -32,11 +32,11 @@ func uninstallCommand(p *program) *cli.Command {
 	var o uninstallOptions
 	return &cli.Command{
 		Name:      "uninstall",
-		Usage:     "remove the agent's crontab lines and timer, or all of it",
+		Usage:     "remove crontab lines and timer, or all of an agent",
 		ArgsUsage: "[@HANDLE]",
 		Description: `Removes the agent's interval line and its alarm line from the crontab, and its
-timer units. All other lines stay. It lists what stays, and where. Later polls do
-not touch the crontab until init or transition. With @HANDLE it needs no
+timer. All other lines stay. It lists the files that stay. Later polls do not
+touch the crontab until init or transition. With @HANDLE it needs no
 configuration: it finds the lines by their tag.
 
 With --purge it also ends what runs, and removes the configuration, the secrets
@@ -257,9 +257,12 @@ func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
 		change, units, err = u.agent.Uninstall(ctx)
 	}
 	if err != nil && len(units) == 0 && !change.Wrote {
-		change, err = u.removeTagged(ctx)
-		if err != nil {
+		unrecorded := err
+		if change, err = u.removeTagged(ctx); err != nil {
 			return removed, err
+		}
+		if u.agent != nil {
+			u.out.Warn("the next poll may install the line again: the removal could not be recorded: %v", unrecorded)
 		}
 	}
 	more, timerErr := u.timer().Remove(ctx)
@@ -353,7 +356,7 @@ func (u *uninstaller) plan(ctx context.Context) removal.Plan {
 // others returns the paths of the other agents of this user.
 func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Agent) {
 	for _, k := range u.loader.Known(ctx) {
-		if k.Path == own {
+		if k.Path == own || own != "" && isSameFile(k.Path, own) {
 			continue
 		}
 		if conf, err := u.loader.ReadLoosely(k.Path); err == nil {
@@ -361,6 +364,16 @@ func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Age
 		}
 	}
 	return all
+}
+
+// isSameFile reports whether two paths lead to one file.
+func isSameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
 }
 
 // isLast reports whether no other agent has a crontab line, or a state directory in the folder of
@@ -424,7 +437,7 @@ func (o *uninstallOptions) purgeAgent(c *call, u *uninstaller) error {
 	if err != nil {
 		return err
 	}
-	release, err := removal.Stop(c.ctx, st, u.agent, func(lock string) { c.out.Warn("waiting for the process that holds %s", st.Path(lock)) })
+	release, err := removal.Stop(c.ctx, st, u.agent, func(lock string) { c.out.Warn("waiting for the process that holds %s", filepath.Join(st.Dir, lock)) })
 	if err != nil {
 		return terminal.WithHint(err, "the crontab lines are gone, and no file was removed; run it again")
 	}

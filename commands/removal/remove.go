@@ -30,6 +30,11 @@ func (p Plan) Remove() (removed []Item, err error) {
 			removed = append(removed, item)
 		}
 	}
+	for _, item := range removed {
+		if item.Kind == State && item.only == nil {
+			_ = item.removeState() // a poll may have begun before the configuration was gone
+		}
+	}
 	for _, dir := range p.empty {
 		_ = os.Remove(dir) // fails for a folder that is not empty
 	}
