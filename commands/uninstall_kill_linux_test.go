@@ -154,6 +154,7 @@ func TestPurgeStopsAgent(t *testing.T) {
 	startServer(t, listener)
 	h.run("@goulard3120", "tell", "--no-wait", "work")
 	waitForFile(t, h.path("started"))
+	h.run("@goulard3120", "tell", "--no-wait", "more work") // its turn must not begin
 
 	h.init("other3120", "echo done")
 	lingers := h.command(t.Context(), "@other3120", "poll", "--linger", "300s")

@@ -15,6 +15,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 func TestPipe(t *testing.T) {
@@ -110,7 +111,18 @@ func TestListenerLeavesRemovedAgent(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
 	other := h.newAgent("other3120")
-	stop := h.listen(func(l *listen.Listener) { l.Agents, l.Fixed = append(l.Agents, other), true })
+	reloads := make(chan struct{})
+	stop := h.listen(func(l *listen.Listener) {
+		l.Agents, l.Fixed, l.ScanEvery = append(l.Agents, other), true, 10*time.Millisecond
+		all := l.Agents
+		l.Reload = func() ([]*cycle.Agent, bool) { // the configuration of the removed agent was named as a file
+			select {
+			case reloads <- struct{}{}:
+			default:
+			}
+			return all, true
+		}
+	})
 	remove := func(a *cycle.Agent) {
 		t.Helper()
 		check(t, a.Store.MarkRemoval())
@@ -121,6 +133,18 @@ func TestListenerLeavesRemovedAgent(t *testing.T) {
 		release()
 	}
 	remove(other)
+	check(t, other.Store.UnmarkRemoval()) // as when the directory is gone
+	for range 3 {
+		<-reloads
+	}
+	lock, err := other.Store.TryLock(store.ListenLock)
+	check(t, err)
+	if lock == nil {
+		t.Error("a reload serves the removed agent again")
+	} else {
+		check(t, lock.Unlock())
+	}
+	check(t, other.Store.MarkRemoval()) // for the end of the test
 	h.receive("one")
 	h.untilPhase(state.PREP) // the first agent is still served
 	remove(h.agent)
