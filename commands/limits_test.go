@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,12 @@ func (p pipes) dial() net.Conn {
 	}
 }
 
+// isKnown reports whether the mark of an orphan can be read.
+func isKnown(o orphan) bool {
+	_, _, known := o.read()
+	return known
+}
+
 // defaultDuration returns the default of a flag of a command.
 func defaultDuration(t *testing.T, command *cli.Command, name string) time.Duration {
 	for _, f := range command.Flags {
@@ -74,6 +81,15 @@ func defaultDuration(t *testing.T, command *cli.Command, name string) time.Durat
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
+		{Const: "maxOrphanMark", Max: 4096, Within: func(t *testing.T, n int64) bool {
+			const times = 2 * len("2026-01-02T03:04:05Z\n")
+			o := orphan{call: &call{program: testProgram()}, mark: filepath.Join(t.TempDir(), "mark"), path: strings.Repeat("x", int(n)-times-1)}
+			return !isKnown(o) && o.write(time.Now(), time.Now()) && isKnown(o)
+		}},
+		limittest.Duration("orphanPatience", 24*time.Hour-1, 1, func(_ *testing.T, d time.Duration) bool {
+			now := time.Now()
+			return !isDayOld(now.Add(-d), now)
+		}),
 		// Input.
 		{Const: "maxText", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
 			c := func() *call { return &call{program: &program{stdin: strings.NewReader(x(n))}} }

@@ -38,7 +38,8 @@ func listenCommand(p *program) *cli.Command {
 file in nudges/, a line in the pipe, or a call of the webhook. Serves your
 agent, or the agents of the given configurations and folders. Notices an added,
 changed or removed configuration within ten seconds. Leave cron on: if the
-daemon dies, nothing is lost. Ends on SIGTERM or SIGINT.
+daemon dies, nothing is lost. Ends on SIGTERM or SIGINT, and removes the pipe
+that it created.
 
 The webhook accepts POST /nudge, POST /message and POST /report/ID at --addr,
 with the header "Authorization: Bearer TOKEN". With several agents the handle is
@@ -89,7 +90,7 @@ func (o *listenOptions) run(c *call) error {
 	socket := c.loader.Env("NOTIFY_SOCKET")
 	var telling sync.Mutex
 	l := &listen.Listener{
-		Agents: agents, Web: web, Pipe: o.pipe, Secrets: c.loader.Secrets,
+		Agents: agents, Web: web, Pipe: o.pipe, Fixed: !slices.ContainsFunc(named, isFolder), Secrets: c.loader.Secrets,
 		Logf: func(format string, args ...any) {
 			telling.Lock()
 			defer telling.Unlock()
@@ -133,6 +134,12 @@ func allMoved(agents []*cycle.Agent) (first error) {
 		first = cmp.Or(first, err)
 	}
 	return first
+}
+
+// isFolder reports whether path is a folder, or a link to one.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // freeMemory returns free memory to the system, until ctx ends. All agents of a listener poll at
@@ -260,7 +267,7 @@ func snapshot(args []string) map[string]string {
 	texts := map[string]string{}
 	for _, arg := range args {
 		files := []string{arg}
-		if info, err := os.Stat(arg); err == nil && info.IsDir() {
+		if isFolder(arg) {
 			files, _ = filepath.Glob(filepath.Join(config.QuoteGlob(arg), "*.toml")) // the pattern is valid
 		}
 		for _, file := range files {

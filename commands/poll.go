@@ -55,7 +55,16 @@ Examples:
 		},
 		// A preview shows messages of others.
 		Before: p.checkCaller(func(*call) bool { return !o.dryRun }),
-		Action: p.agentAction(0, 0, o.run),
+		Action: p.action(0, 0, func(c *call) error {
+			a, err := c.load()
+			if err != nil {
+				return o.withoutConfig(c, err)
+			}
+			if o.quiet && o.ifDue {
+				forgetMissing(c.loader, a.Handle)
+			}
+			return o.run(c, a)
+		}),
 	}
 }
 

@@ -32,3 +32,17 @@ func TestConfigPaths(t *testing.T) {
 		t.Errorf("%q from an empty table", got)
 	}
 }
+
+// TestPolledBy lists the agents in a table, each with its configuration, and ignores comments and
+// other lines.
+func TestPolledBy(t *testing.T) {
+	table := "17 3 * * * backup # not agentstateloop's\n" +
+		"*/30 * * * * '/a' --config '/a.toml' poll # agentstateloop one\n" +
+		"1 2 3 4 * '/a' --config '/a.toml' poll # agentstateloop one alarm\n" +
+		"# */30 * * * * '/a' --config '/b.toml' poll # agentstateloop two\n" +
+		"*/30 * * * * edited # agentstateloop three\n"
+	want := []Polled{{Agent: "one", Config: "/a.toml"}, {Agent: "three"}}
+	if got := PolledBy([]byte(table)); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -121,18 +121,36 @@ func (c Change) Diff() string {
 	return string(hunks)
 }
 
-// Configs returns the paths of the config files in the agents' lines of table, in order and
-// without duplicates. The files may no longer exist.
-func Configs(table []byte) []string {
-	var all []string
+// Polled is the handle in the tag of a line, and the config file that the line polls.
+type Polled struct{ Agent, Config string }
+
+// PolledBy returns what the agents' lines of table poll, in order and without duplicates. Config
+// is "" if a person has edited it out. The files may no longer exist.
+func PolledBy(table []byte) []Polled {
+	var all []Polled
 	for line := range bytes.Lines(table) {
 		agent, found := agentOf(string(line))
 		if !found || !isOurs(line, agent) {
 			continue
 		}
-		_, rest, found := strings.Cut(string(line), " --config '")
-		if path, ok := unquote(rest); found && ok && !slices.Contains(all, path) {
-			all = append(all, path)
+		p := Polled{Agent: agent}
+		if _, rest, found := strings.Cut(string(line), " --config '"); found {
+			p.Config, _ = unquote(rest)
+		}
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// Configs returns the paths of the config files in the agents' lines of table, in order and
+// without duplicates.
+func Configs(table []byte) []string {
+	var all []string
+	for _, p := range PolledBy(table) {
+		if p.Config != "" && !slices.Contains(all, p.Config) {
+			all = append(all, p.Config)
 		}
 	}
 	return all

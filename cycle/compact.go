@@ -254,6 +254,7 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	if err := turn.Prepare(dir, nil, ""); err != nil {
 		return turn.Result{}, err
 	}
+	defer turn.ClearContext(dir)
 	program, attempt := &config, turn.Attempt{
 		Dir: dir, TurnID: summaryID, Prompt: []byte(question + "\n"), Session: session, Extra: extra, Env: m.launcher.env(),
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -180,8 +179,12 @@ func timeFields(line string) string {
 // Install makes the agent manage what polls it, also after an `uninstall`: its crontab lines as
 // the state asks for, or its timer. The other of the two is removed when this one is installed,
 // so that the agent is polled at all times. If Install fails, Schedule.Error of the returned
-// state has the reason. If a cycle is under way, that cycle installs the lines.
+// state has the reason. If a cycle is under way, that cycle installs the lines. Install also ends
+// a removal that was interrupted: the user wants the agent.
 func (a *Agent) Install(ctx context.Context) (state.State, error) {
+	if err := a.Store.UnmarkRemoval(); err != nil {
+		return state.State{}, err
+	}
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
 		return s, err
@@ -230,18 +233,12 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 
 // Uninstall removes what polls the agent, its crontab lines and the units of its timer, and
 // records that they must stay away: cycles leave the table alone until `init` or `transition`. It
-// returns the change of the table, and the removed units.
+// returns the change of the table, and the removed units. In each mode of [schedule] there may be
+// lines or units of an earlier one.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return cron.Change{}, nil, err
-	}
-	units, err := a.Timer(s).Installed()
-	if err != nil {
-		return cron.Change{}, nil, err
-	}
-	if a.Schedule.Mode != ModeCrontab && !a.Schedule.HasTimer() && len(units) == 0 {
-		return cron.Change{}, nil, fmt.Errorf("schedule.mode is %q: if there is a crontab line, remove it yourself", a.Schedule.Mode)
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, nil, err

@@ -119,6 +119,9 @@ func (l *lingerer) lingerLocked(ctx context.Context, d time.Duration, report *Re
 		case <-waiting.Done():
 			return false, nil
 		case <-tick.C:
+			if l.store.BeingRemoved() {
+				return false, nil
+			}
 			if why, err := l.reasons.reason(); err != nil || why == "" {
 				continue // the next poll will report the error
 			}

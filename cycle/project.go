@@ -3,6 +3,7 @@ package cycle
 import (
 	"context"
 	"errors"
+	"os"
 	"path"
 	"slices"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
 // projector makes the outside world match the state.
@@ -111,7 +113,8 @@ type pruner struct {
 func (p *pruner) due(s state.State) bool { return p.keep > 0 && p.now().Sub(s.Pruned) >= pruneEvery }
 
 // prune removes turns, messages, quarantine, sent mails and leftover rendered effects that are
-// older than keep, unless the state still needs them.
+// older than keep, unless the state still needs them. It makes the attempts of other turns
+// writable that a crash left read-only.
 func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) {
 	now := p.now()
 	if !p.due(s) {
@@ -165,9 +168,31 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 			return s, nil // the next cycle goes on
 		}
 	}
+	p.makeWritable(s.Turn.TurnID)
 	held, err := quarantine.Folder{Store: p.store}.Count()
 	if err != nil {
 		return s, err
 	}
 	return p.journal.commit(ctx, state.Pruned{Before: now.Add(-p.keep)}, state.QuarantineHolds{Items: held})
+}
+
+// makeWritable makes the attempts of all turns except the active one writable. The watchdog does
+// that for a turn whose runner died, but a turn is unknown to it if the state was lost.
+func (p *pruner) makeWritable(active string) {
+	turns, err := os.ReadDir(p.store.Path(store.TurnsDir))
+	if err != nil || p.store.CheckFolders(path.Join(store.TurnsDir, active)) != nil { // turns/ may be a link
+		return
+	}
+	for _, t := range turns {
+		if !t.IsDir() || t.Name() == active {
+			continue
+		}
+		dir := p.store.Path(path.Join(store.TurnsDir, t.Name()))
+		attempts, _ := os.ReadDir(dir)
+		for _, a := range attempts {
+			if a.IsDir() {
+				turn.MakeWritable(path.Join(dir, a.Name()))
+			}
+		}
+	}
 }

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
 // Files older than keep are removed, a hundred a cycle, unless a waiting row references them
@@ -26,9 +28,12 @@ func TestPruneKeepsReferencedFiles(t *testing.T) {
 	const old, young = 91 * 24 * time.Hour, 89 * 24 * time.Hour
 	put("messages/waits.eml", old)
 	put("messages/young.eml", young)
-	put("turns/tactive/1/alive", old)
 	put("turns/told/1/alive", old)
 	put("quarantine/old/message.eml", old)
+	for _, dir := range []string{"turns/tactive/1", "turns/tlost/1", "turns/compact/0"} { // of a state that was lost
+		check(t, turn.Prepare(st.Path(dir), []turn.File{{Name: "message.txt", Body: strings.NewReader("x")}}, ""))
+	}
+	t.Cleanup(func() { osfile.MakeWritable(st.Path("turns")) })
 	for i := range 150 {
 		put("messages/old"+strings.Repeat("x", i)+".eml", old)
 	}
@@ -44,6 +49,7 @@ func TestPruneKeepsReferencedFiles(t *testing.T) {
 		}
 		return n
 	}
+	check(t, os.Chtimes(st.Path("turns/tactive"), now.Add(-old), now.Add(-old)))
 	before := count()
 	for _, wantGone := range []int{100, 152} {
 		if _, err := a.pruner().prune(t.Context(), s); err != nil {
@@ -53,9 +59,14 @@ func TestPruneKeepsReferencedFiles(t *testing.T) {
 			t.Fatalf("%d entries are gone, want %d", gone, wantGone)
 		}
 	}
-	for _, name := range []string{"messages/waits.eml", "messages/young.eml", "turns/tactive/1/alive"} {
+	for _, name := range []string{"messages/waits.eml", "messages/young.eml", "turns/tactive/1/context/message.txt"} {
 		if _, err := os.Stat(st.Path(name)); err != nil {
 			t.Errorf("%s was removed", name)
+		}
+	}
+	for dir, want := range map[string]os.FileMode{"turns/tactive/1": 0o500, "turns/tlost/1": 0o700, "turns/compact/0": 0o700} {
+		if info, err := os.Stat(st.Path(dir + "/context")); err != nil || info.Mode().Perm() != want {
+			t.Errorf("the context folder of %s: %v, %v; want %v", dir, info, err, want)
 		}
 	}
 	if s, err = st.Read(); err != nil || !s.Pruned.Equal(now) {

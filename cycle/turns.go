@@ -66,7 +66,7 @@ func (r *runner) drain(ctx context.Context, report *Report) error {
 		return err
 	}
 	p := exchangeCache{}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !r.store.BeingRemoved() {
 		damaged, err := r.guard.check(ctx, *r.policy)
 		if err != nil {
 			return err

@@ -226,9 +226,11 @@ const maxKeptPrompt = 256 << 10
 // ClearContext empties the context folder of the attempt in dir, except for the files that keep
 // names. The agent must have ended. The removed files are copies: of the message, its
 // attachments, and earlier output. ClearContext also removes a very large prompt and the home of
-// gemini. A file that cannot be removed stays until it is pruned.
+// gemini. A file that cannot be removed stays until it is pruned. Afterwards every folder of the
+// attempt is 0700, also one that the agent made read-only, so that a plain `rm -rf` removes it.
 func ClearContext(dir string, keep ...string) {
 	removeGeminiHome(dir) // its runner may have died before that
+	osfile.MakeWritable(dir)
 	prompt := filepath.Join(dir, promptName)
 	if info, err := os.Lstat(prompt); err == nil && info.Size() > maxKeptPrompt {
 		_ = os.Remove(prompt)
@@ -237,7 +239,6 @@ func ClearContext(dir string, keep ...string) {
 	if info, err := os.Lstat(context); err != nil || !info.IsDir() {
 		return // it was never made, or the agent has replaced it
 	}
-	osfile.MakeWritable(context)
 	root, err := openOutputFolder(context)
 	if err != nil {
 		return
@@ -254,7 +255,19 @@ func ClearContext(dir string, keep ...string) {
 			_ = root.RemoveAll(e.Name())
 		}
 	}
-	_ = folder.Chmod(0o500)
+}
+
+// MakeWritable gives us all rights to the folders of the attempt in dir if a crash has left its
+// context folder read-only. It does nothing while an agent holds the attempt.
+func MakeWritable(dir string) {
+	info, err := os.Lstat(filepath.Join(dir, contextName))
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o200 != 0 {
+		return
+	}
+	if held, _, err := Probe(dir); err != nil || held {
+		return
+	}
+	osfile.MakeWritable(dir)
 }
 
 // maxEvidence is the largest output folder, in bytes, that stays after a later attempt has left

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestClearContext checks that files with another copy are removed from the context folder, and that
@@ -26,9 +28,6 @@ func TestClearContext(t *testing.T) {
 			t.Errorf("%v, %v", entries, err)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, "context")); err != nil || info.Mode().Perm() != 0o500 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
 
 	elsewhere := removableDir(t)
 	if err := os.WriteFile(filepath.Join(elsewhere, "mine"), nil, 0o600); err != nil {
@@ -45,6 +44,65 @@ func TestClearContext(t *testing.T) {
 	ClearContext(filepath.Join(other, "gone"))
 	if _, err := os.Stat(filepath.Join(elsewhere, "mine")); err != nil {
 		t.Errorf("a link was followed: %v", err)
+	}
+}
+
+// TestClearedAttemptIsWritable checks that all folders of an attempt are 0700 after its end: the
+// context folder, and those that the agent made read-only or unreadable, but none behind a link.
+func TestClearedAttemptIsWritable(t *testing.T) {
+	elsewhere := removableDir(t)
+	if err := os.Chmod(elsewhere, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	for name, end := range map[string]func(dir string){
+		"ended":            func(dir string) { ClearContext(dir, "system.md") },
+		"left by a crash":  MakeWritable,
+		"without context/": func(dir string) { os.Remove(filepath.Join(dir, "context", "system.md")); ClearContext(dir) },
+	} {
+		dir := filepath.Join(removableDir(t), "t1", "1")
+		check(t, Prepare(dir, []File{{"system.md", strings.NewReader("x")}, {"attachments/1.pdf", strings.NewReader("%PDF")}}, ""))
+		check(t, os.MkdirAll(filepath.Join(dir, "output", "a", "b"), 0o700))
+		check(t, os.Symlink(elsewhere, filepath.Join(dir, "output", "link")))
+		for folder, mode := range map[string]os.FileMode{"output/a/b": 0, "output/a": 0o500, "output": 0o555, ".": 0o500} {
+			check(t, os.Chmod(filepath.Join(dir, folder), mode))
+		}
+		end(dir)
+		folders := 0
+		check(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
+			if folders++; err == nil && info.Mode().Perm() != 0o700 {
+				t.Errorf("%s: %s has mode %04o", name, path, info.Mode().Perm())
+			}
+			return err
+		}))
+		if folders < 5 {
+			t.Errorf("%s: %d folders were checked", name, folders)
+		}
+	}
+	if info, err := os.Stat(elsewhere); err != nil || info.Mode().Perm() != 0o500 {
+		t.Errorf("the folder behind a link has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// TestHeldAttemptStaysReadOnly checks that the context folder of a living agent stays read-only.
+func TestHeldAttemptStaysReadOnly(t *testing.T) {
+	dir := filepath.Join(removableDir(t), "t1", "1")
+	check(t, Prepare(dir, nil, ""))
+	lock, err := os.OpenFile(filepath.Join(dir, aliveName), os.O_RDWR|os.O_CREATE, 0o600)
+	check(t, err)
+	defer lock.Close()
+	check(t, flock(lock, unix.LOCK_EX))
+	MakeWritable(dir)
+	if info, err := os.Stat(filepath.Join(dir, "context")); err != nil || info.Mode().Perm() != 0o500 {
+		t.Errorf("context/ of a living agent: %v, %v", info.Mode(), err)
+	}
+	check(t, flock(lock, unix.LOCK_UN))
+	MakeWritable(dir)
+	if info, err := os.Stat(filepath.Join(dir, "context")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("context/ of a dead agent: %v, %v", info.Mode(), err)
 	}
 }
 
@@ -99,5 +157,12 @@ func TestDropEarlier(t *testing.T) {
 		if after := EarlierOutput(next); after != before {
 			t.Errorf("%s: the next attempt begins with %q, want %q", name, after, before)
 		}
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -178,4 +178,4 @@ func withoutComments(text []byte) []byte {
 
 // removeGeminiHome removes the attempt's home of gemini. Its copy of the user's settings may hold
 // keys.
-func removeGeminiHome(dir string) { _ = os.RemoveAll(filepath.Join(dir, geminiHomeName)) }
+func removeGeminiHome(dir string) { _ = osfile.RemoveAll(filepath.Join(dir, geminiHomeName)) }

@@ -76,43 +76,6 @@ func (c *Config) NamedFiles() []Named {
 	return all
 }
 
-// SecretFiles returns the files with secrets that the configuration names.
-func (c *Config) SecretFiles() []Named {
-	var all []Named
-	add := func(key, file string) {
-		if file == "" {
-			return
-		}
-		if n := c.named(key, file); !slices.ContainsFunc(all, func(o Named) bool { return o.Path == n.Path }) {
-			all = append(all, n)
-		}
-	}
-	for key, s := range map[string]serverSection{"mail.imap": c.File.Mail.IMAP, "mail.smtp": c.File.Mail.SMTP} {
-		add(key+".password_file", s.PasswordFile)
-		add(key+".oauth2.client_secret_file", s.OAuth2.ClientSecretFile)
-		add(key+".oauth2.refresh_token_file", s.OAuth2.RefreshTokenFile)
-	}
-	add("mesh.token_file", c.File.Mesh.TokenFile)
-	add("mesh.key_file", c.File.Mesh.KeyFile)
-	add("api.key_file", c.File.API.KeyFile)
-	add("schedule.heartbeat_file", c.File.Schedule.HeartbeatFile)
-	for _, f := range c.File.Turn.Fallback {
-		add("turn.fallback.key_file", f.KeyFile)
-	}
-	for _, h := range c.File.Hooks {
-		add("hook.token_file", h.TokenFile)
-		add("hook.secret_file", h.SecretFile)
-	}
-	for name, t := range c.File.Tools {
-		add("tools."+name+".mcp.token_file", t.MCP.TokenFile)
-		for variable, file := range t.MCP.EnvFiles {
-			add("tools."+name+".mcp.env_files."+variable, file)
-		}
-	}
-	slices.SortFunc(all, func(a, b Named) int { return cmp.Compare(a.Key, b.Key) })
-	return all
-}
-
 func (c *Config) named(key, file string) Named {
 	return Named{key, c.Resolve(file), !filepath.IsAbs(file) && file != "~" && !strings.HasPrefix(file, "~/")}
 }

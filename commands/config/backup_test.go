@@ -178,39 +178,6 @@ heartbeat_file = "hb"
 	}
 }
 
-// TestEveryFileSettingIsNamed checks that each key of agent.toml that ends in _file is in one of the two
-// lists, so that a new setting is not forgotten in a backup.
-func TestEveryFileSettingIsNamed(t *testing.T) {
-	data, err := os.ReadFile("backup.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := 0
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(source)) {
-			_, tag, ok := strings.Cut(line, "`toml:\"")
-			if key, _, _ := strings.Cut(tag, `"`); ok && (strings.HasSuffix(key, "_file") || strings.HasSuffix(key, "_files")) && !strings.HasSuffix(file, "_test.go") {
-				found++
-				field := strings.Fields(line)[0]
-				if !strings.Contains(string(data), "."+field) {
-					t.Errorf("%s: a backup forgets %s", file, key)
-				}
-			}
-		}
-	}
-	if found < 10 {
-		t.Errorf("only %d keys were found", found)
-	}
-}
-
 // TestMissingPaths checks which paths of a configuration are named because they do not exist.
 func TestMissingPaths(t *testing.T) {
 	dir := t.TempDir()

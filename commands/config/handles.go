@@ -85,15 +85,15 @@ func addKnown(all []Known, path string) []Known {
 	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, resolved) }) {
 		return all
 	}
-	handle := handleIn(path)
+	handle := HandleIn(path)
 	if handle == "" {
 		return all
 	}
 	return append(all, Known{handle, path})
 }
 
-// handleIn returns the handle in a configuration, or "".
-func handleIn(path string) string {
+// HandleIn returns the handle in a configuration, or "".
+func HandleIn(path string) string {
 	text, err := osfile.ReadFile(path, maxSearchedBytes)
 	if err != nil {
 		return ""

@@ -125,7 +125,7 @@ func TestLimits(t *testing.T) {
 			return n <= mustLoad(t, smallConfig+smallMail).Mail.Filter.MaxSize
 		}},
 		{Const: "maxSearchedBytes", Max: 1 << 20, Within: func(t *testing.T, n int64) bool {
-			return handleIn(writeConfig(t, smallConfig+strings.Repeat("#", int(n)-len(smallConfig)))) == "goulard3120"
+			return HandleIn(writeConfig(t, smallConfig+strings.Repeat("#", int(n)-len(smallConfig)))) == "goulard3120"
 		}},
 		{Const: "MaxSecret", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			path := writeFile(t, "secret", x(n))

@@ -234,6 +234,30 @@ func ofUser(handle string) (Timer, error) {
 	return Timer{Agent: handle, Home: user.Home}, err
 }
 
+// Handles returns the handles of all agents that have a file of a timer in a home directory.
+func Handles(home string) (all []string) {
+	for _, place := range []struct{ folder, before, after string }{
+		{systemdFolder, "agentstateloop-", ".timer"}, {systemdFolder, "agentstateloop-", ".service"},
+		{systemdFolder + "/timers.target.wants", "agentstateloop-", ".timer"}, {"Library/LaunchAgents", "agentstateloop.", ".plist"},
+	} {
+		entries, _ := os.ReadDir(filepath.Join(home, place.folder)) // a missing folder has no units
+		for _, e := range entries {
+			handle, ours := strings.CutPrefix(e.Name(), place.before)
+			handle, whole := strings.CutSuffix(handle, place.after)
+			if ours && whole && state.ValidHandle(handle) && !slices.Contains(all, handle) {
+				all = append(all, handle)
+			}
+		}
+	}
+	return all
+}
+
+// Disable stops a unit of the user's systemd, and removes the link that starts it again.
+func (t Timer) Disable(ctx context.Context, unit string) error {
+	_, err := t.run(ctx, "systemctl", "--user", "disable", "--now", unit)
+	return err
+}
+
 // kinds returns the timers that the agent may have in this home directory.
 func (t Timer) kinds() [2]Timer {
 	systemd, launchd := t, t

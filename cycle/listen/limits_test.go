@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,6 +48,25 @@ func TestLimits(t *testing.T) {
 		{Const: "maxLine", Max: 4096, Within: func(_ *testing.T, n int64) bool {
 			line, _, _ := lineReader(strings.NewReader(strings.Repeat("x", int(n)) + "\n")).ReadLine()
 			return len(line) == int(n)
+		}},
+		{Const: "maxPipeRecord", Max: 65_536, Within: func(t *testing.T, n int64) bool {
+			st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+			path := filepath.Join(st.Dir, "pipe")
+			p, err := (&Listener{Pipe: path}).openPipe([]*servedAgent{{Agent: &cycle.Agent{Store: st}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.remove()
+			text, err := os.ReadFile(st.Path(pipeFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = append(text, strings.Repeat(" ", int(n)-len(text))...)
+			if err := os.WriteFile(st.Path(pipeFile), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, left := LeftPipe(st)
+			return left
 		}},
 		{Const: "maxBody", Max: 65_536, Within: func(t *testing.T, n int64) bool { return takes(t, "/nudge", n) }},
 		{Const: "maxBody", Max: 65_536, Within: func(t *testing.T, n int64) bool { return takes(t, "/report/wait.1", n) }},

@@ -19,9 +19,6 @@ import (
 var ErrRunning = errors.New("another listener is already running")
 
 const (
-	// lockFile is locked while a listener serves an agent.
-	lockFile = "listen.lock"
-
 	// scanEvery is the default of Listener.ScanEvery. A scan looks for missed items and for
 	// turns without a runner.
 	scanEvery = 10 * time.Second
@@ -54,7 +51,13 @@ type Listener struct {
 	// fifteen seconds.
 	Heartbeat time.Duration
 
-	Pipe string // path of a named pipe, which is created if it is missing; "" without a pipe
+	// Pipe is the path of a named pipe; "" without a pipe. A missing one is created, and removed at
+	// the end of Run (see pipeRecord).
+	Pipe string
+
+	// Fixed means that Reload never adds an agent. Then Run ends when `uninstall --purge` has
+	// removed the last one.
+	Fixed bool
 
 	Secrets *secret.Known // kept out of crash reports; nil without secrets
 
@@ -66,9 +69,13 @@ type Listener struct {
 	Ready, Alive func()
 
 	pollSlots    chan struct{}
+	removal      chan struct{} // holds one value: an agent is being removed
+	pipe         *pipe         // nil without a pipe
 	nudgeWatcher *nudgeWatcher
 	web          *webServer
 	running      sync.WaitGroup // all goroutines except those of a servedAgent
+
+	removed map[*cycle.Agent]bool // agents that `uninstall --purge` took away; used only by scan
 
 	mu        sync.Mutex
 	serving   []*servedAgent
@@ -78,7 +85,9 @@ type Listener struct {
 // Run listens until ctx ends, and then returns nil. It skips the agents of other listeners, and
 // logs them. It returns ErrRunning if no agent is left.
 func (l *Listener) Run(ctx context.Context) error {
-	l.pollSlots = make(chan struct{}, maxPolls)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	l.pollSlots, l.removal, l.removed = make(chan struct{}, maxPolls), make(chan struct{}, 1), map[*cycle.Agent]bool{}
 	l.mailboxes = map[string]*mailboxWatch{}
 	agents, err := l.claimAll()
 	defer func() {
@@ -89,10 +98,10 @@ func (l *Listener) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pipe, err := l.openPipe()
-	if err != nil {
+	if l.pipe, err = l.openPipe(agents); err != nil {
 		return err
 	}
+	defer l.pipe.remove()
 	l.nudgeWatcher = l.newNudgeWatcher()
 	defer l.nudgeWatcher.close()
 
@@ -104,20 +113,21 @@ func (l *Listener) Run(ctx context.Context) error {
 	l.running.Go(l.Secrets.Guarded(func() { server.Serve(l.Web) }))
 	l.running.Go(l.Secrets.Guarded(func() { shutDown(ctx, server) }))
 	l.running.Go(l.Secrets.Guarded(func() { l.nudgeWatcher.watch(ctx) }))
-	if pipe != nil {
-		l.running.Go(l.Secrets.Guarded(func() { pipe.read(ctx) }))
+	if l.pipe != nil {
+		l.running.Go(l.Secrets.Guarded(func() { l.pipe.read(ctx) }))
 	}
 	if l.Ready != nil {
 		l.Ready()
 	}
 	l.scan(ctx)
+	end() // the last agent may have been removed
 	l.running.Wait()
 	agents = l.served()
 	return nil
 }
 
 // scan looks for missed items until ctx ends, and reloads the list of agents. It checks agents
-// with an unwatched nudges/ more often.
+// with an unwatched nudges/ more often. It stops serving an agent that is being removed.
 func (l *Listener) scan(ctx context.Context) {
 	slow, quick := time.NewTicker(cmp.Or(l.ScanEvery, scanEvery)), time.NewTicker(time.Second)
 	defer slow.Stop()
@@ -129,10 +139,15 @@ func (l *Listener) scan(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-l.removal:
+			if l.leaveRemoved() {
+				return
+			}
 		case <-quick.C:
 			for _, p := range l.served() {
 				if p.unwatched {
 					p.check()
+					l.noticeRemoval(p)
 				}
 			}
 		case <-slow.C:
@@ -140,6 +155,7 @@ func (l *Listener) scan(ctx context.Context) {
 			for _, p := range l.served() {
 				p.unwatched = l.nudgeWatcher.add(p) != nil
 				p.check()
+				l.noticeRemoval(p)
 			}
 		}
 		if l.Alive != nil {

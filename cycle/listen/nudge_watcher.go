@@ -109,6 +109,10 @@ func (e *nudgeWatcher) handle(event fsnotify.Event) {
 		return
 	}
 	name := filepath.Base(event.Name)
+	if name == store.RemovalMark {
+		signal(e.listener.removal)
+		return
+	}
 	if !event.Has(fsnotify.Create|fsnotify.Write) || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") {
 		return
 	}

@@ -8,7 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -25,26 +27,51 @@ const (
 // serves several agents, the first word is the handle.
 type pipe struct {
 	*Listener
+	path string // absolute
 	file *os.File
+
+	mu   sync.Mutex // guards info and ours
 	info fs.FileInfo
+	ours bool // a listener created it
 }
 
-// openPipe opens the pipe, and creates it if necessary. It returns nil without a configured
-// pipe.
-func (l *Listener) openPipe() (*pipe, error) {
+// openPipe opens the pipe, and creates it if necessary. A pipe that a killed listener of one of
+// agents left is taken over. It returns nil without a configured pipe.
+func (l *Listener) openPipe(agents []*servedAgent) (*pipe, error) {
 	if l.Pipe == "" {
 		return nil, nil
 	}
-	p := &pipe{Listener: l}
-	return p, p.open()
+	path, err := filepath.Abs(l.Pipe)
+	if err != nil {
+		return nil, err
+	}
+	p := &pipe{Listener: l, path: path}
+	for _, a := range agents {
+		left, ok := LeftPipe(a.Store)
+		switch {
+		case ok && left == path:
+			p.ours = true
+		case ok:
+			RemovePipe(left) // this listener has another pipe
+		}
+	}
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	for _, a := range agents {
+		p.record(a)
+	}
+	return p, nil
 }
 
 func (p *pipe) open() error {
-	if err := syscall.Mkfifo(p.Pipe, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("create pipe %s: %w", p.Pipe, err)
+	err := syscall.Mkfifo(p.path, 0o600)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("create pipe %s: %w", p.path, err)
 	}
+	created := err == nil
 	// Open it for writing too: otherwise we read EOF as soon as a writer closes it.
-	f, err := os.OpenFile(p.Pipe, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(p.path, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return fmt.Errorf("open pipe: %w", err)
 	}
@@ -54,9 +81,11 @@ func (p *pipe) open() error {
 	}
 	if err != nil {
 		f.Close()
-		return fmt.Errorf("open pipe %s: %w", p.Pipe, err)
+		return fmt.Errorf("open pipe %s: %w", p.path, err)
 	}
-	p.file, p.info = f, info
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.file, p.info, p.ours = f, info, p.ours || created
 	return nil
 }
 
@@ -69,6 +98,9 @@ func (p *pipe) read(ctx context.Context) {
 			p.lines(ctx)
 			p.file.Close()
 			p.file = nil
+			p.mu.Lock()
+			p.ours = p.ours && p.isCurrent()
+			p.mu.Unlock()
 		}
 		select {
 		case <-ctx.Done():
@@ -76,6 +108,11 @@ func (p *pipe) read(ctx context.Context) {
 		case <-time.After(100 * time.Millisecond):
 		}
 		err := p.open()
+		if err == nil {
+			for _, a := range p.served() {
+				p.record(a)
+			}
+		}
 		if err != nil && err.Error() != logged {
 			logged = err.Error()
 			p.Logf("%s; trying again", logged)
@@ -113,7 +150,7 @@ func lineReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLi
 
 // isCurrent reports whether the open pipe is still the one at its path.
 func (p *pipe) isCurrent() bool {
-	now, err := os.Lstat(p.Pipe)
+	now, err := os.Lstat(p.path)
 	return err == nil && os.SameFile(now, p.info)
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"agentstateloop/cycle"
+	"agentstateloop/state/store"
 )
 
 // claimAll takes the listen.lock of each agent. It skips the agents of other listeners.
@@ -24,10 +25,14 @@ func (l *Listener) claimAll() (agents []*servedAgent, err error) {
 	return agents, nil
 }
 
-// claim takes the listen.lock of an agent. If another listener holds it, claim
-// logs that and returns nil.
+// claim takes the listen.lock of an agent. If another listener holds it, or the agent is being
+// removed, claim logs that and returns nil.
 func (l *Listener) claim(a *cycle.Agent) (*servedAgent, error) {
-	lock, err := a.Store.TryLock(lockFile)
+	if a.Store.BeingRemoved() {
+		l.Logf("@%s: `uninstall --purge` has not ended: run it again, or `init` to keep the agent", a.Handle)
+		return nil, nil
+	}
+	lock, err := a.Store.TryLock(store.ListenLock)
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +65,7 @@ func (l *Listener) start(all context.Context, p *servedAgent) {
 // stop stops serving an agent and releases its lock.
 func (l *Listener) stop(p *servedAgent) {
 	l.leave(p)
+	l.pipe.forget(p)
 	l.mu.Lock()
 	l.serving = slices.DeleteFunc(slices.Clone(l.serving), func(q *servedAgent) bool { return q == p })
 	l.mu.Unlock()
@@ -90,7 +96,7 @@ func (l *Listener) reload(ctx context.Context) {
 		serves[p.Agent] = true
 	}
 	for _, a := range agents {
-		if serves[a] {
+		if serves[a] || l.removed[a] {
 			continue
 		}
 		p, err := l.claim(a)
@@ -100,10 +106,31 @@ func (l *Listener) reload(ctx context.Context) {
 		if p == nil {
 			continue
 		}
+		l.pipe.record(p)
 		l.start(ctx, p)
 		// Work may have arrived before the agent was served.
 		p.requestPoll()
 	}
+}
+
+// noticeRemoval makes scan stop serving p if the agent is being removed.
+func (l *Listener) noticeRemoval(p *servedAgent) {
+	if p.Store.BeingRemoved() {
+		signal(l.removal)
+	}
+}
+
+// leaveRemoved stops serving the agents that are being removed, also after the next reload. It
+// reports whether the listener has no purpose any more.
+func (l *Listener) leaveRemoved() (last bool) {
+	for _, p := range l.served() {
+		if p.Store.BeingRemoved() {
+			l.Logf("@%s is being removed by `uninstall --purge`: this listener serves it no longer", p.Handle)
+			l.removed[p.Agent] = true
+			l.stop(p)
+		}
+	}
+	return l.Fixed && len(l.served()) == 0
 }
 
 // served returns the currently served agents. The slice is never modified.

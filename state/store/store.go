@@ -251,6 +251,7 @@ const (
 	HookLock   = "hook.lock"   // held by a process that calls hooks
 	SentLock   = "sent.lock"   // held by a process that files copies of sent mail
 	BackupLock = "backup.lock" // held while a backup is written
+	ListenLock = "listen.lock" // held by a listener while it serves the agent
 	stateLock  = "state.lock"  // held by Commit for milliseconds
 )
 
@@ -264,8 +265,12 @@ type Lock struct{ f *flock.Flock }
 // Unlock releases the lock.
 func (l *Lock) Unlock() error { return l.f.Unlock() }
 
-// TryLock takes the named lock. It returns nil if another process holds it.
+// TryLock takes the named lock. It returns nil if another process holds it, and for the locks of a
+// turn and of a lingering poll also while the agent is being removed (see RemovalMark).
 func (st *Store) TryLock(name string) (*Lock, error) {
+	if (name == TurnLock || name == LingerLock) && st.BeingRemoved() {
+		return nil, nil
+	}
 	if err := st.makeDir(); err != nil {
 		return nil, err
 	}

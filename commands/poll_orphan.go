@@ -1,0 +1,156 @@
+package commands
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cron"
+	"agentstateloop/cron/timer"
+	"agentstateloop/internal/osfile"
+)
+
+// orphanPatience is how long the configuration of a crontab line may be missing before the line
+// removes itself. Programs that manage configurations, and editors, replace a file in less.
+const orphanPatience = 24 * time.Hour
+
+// maxOrphanMark limits a mark, in bytes.
+const maxOrphanMark = 4 << 10
+
+// orphan is the poll of a crontab line or a timer whose configuration is missing. It is started
+// again and again, so it must not fail each time
+// (docs/decisions/0033-crontab-lines-and-prompt-times.md):
+//
+//   - It reports the file and `uninstall @HANDLE` once a day. The other polls are silent.
+//   - It removes its own lines when the file has been missing for a day, in a folder that can be
+//     read and has other files. A folder that is missing or empty may be a disk that is not
+//     mounted: then the line stays.
+//
+// A mark in the folder of all agents remembers the first time and the last report. Without that
+// folder each poll reports, because it may be on the same disk.
+type orphan struct {
+	*call
+	handle, path string
+	mark         string // path of the mark
+}
+
+// withoutConfig returns the error of a poll that could not load its configuration, for err. It is
+// err itself unless the configuration of a crontab line is missing.
+func (o *pollOptions) withoutConfig(c *call, err error) error {
+	wrong, ok := errors.AsType[*config.Error](err)
+	if !ok || !o.quiet || !o.ifDue {
+		return err
+	}
+	if _, statErr := os.Lstat(wrong.Path); !errors.Is(statErr, fs.ErrNotExist) {
+		return err
+	}
+	handle := c.polls(wrong.Path)
+	mark, markErr := missingMark(c.loader, handle)
+	if handle == "" || markErr != nil {
+		return err
+	}
+	orphan := orphan{call: c, handle: handle, path: wrong.Path, mark: mark}
+	return orphan.report(err)
+}
+
+// polls returns the handle of the crontab line or the timer that polls a configuration, or "".
+func (c *call) polls(path string) (handle string) {
+	table, _ := cron.Table{}.Read(c.ctx) // without a crontab there may be a timer
+	for _, p := range cron.PolledBy(table) {
+		if p.Config == path {
+			return p.Agent
+		}
+	}
+	home, err := c.loader.Home()
+	if err != nil {
+		return ""
+	}
+	for _, handle := range timer.Handles(home) {
+		units, _ := timer.Timer{Agent: handle, Home: home}.Installed()
+		for _, unit := range units {
+			if text, err := os.ReadFile(unit); err == nil && strings.Contains(string(text), path) {
+				return handle
+			}
+		}
+	}
+	return ""
+}
+
+// missingMark returns the path of the mark of an agent.
+func missingMark(l *config.Loader, handle string) (string, error) {
+	states, err := l.StateFolder()
+	return filepath.Join(states, ".missing-"+handle), err
+}
+
+// forgetMissing removes the mark of an agent. The configuration is there again, or the lines that
+// poll it are gone.
+func forgetMissing(l *config.Loader, handle string) {
+	if mark, err := missingMark(l, handle); err == nil {
+		_ = os.Remove(mark) // there is rarely one
+	}
+}
+
+// report returns the error of this poll: one with a text once a day, and when the line was removed.
+func (o orphan) report(err error) error {
+	remedy := fmt.Sprintf("restore the file, or run `%s uninstall @%s` to remove what polls it", name, o.handle)
+	first, last, known := o.read()
+	now := o.now()
+	switch {
+	case !known:
+		first, last = now, now
+		if !o.write(first, last) {
+			return terminal.WithHint(err, remedy)
+		}
+	case isDayOld(first, now) && o.deleted():
+		u := &uninstaller{program: o.program, handle: o.handle}
+		if _, removeErr := u.removeLines(o.ctx); removeErr != nil {
+			return terminal.WithHint(errors.Join(err, removeErr), remedy)
+		}
+		return terminal.Usagef(fmt.Sprintf("`%s uninstall @%s --purge` removes the state, too; `%[1]s init` sets the agent up again", name, o.handle),
+			"%s has been missing since %s: the crontab line or timer of @%s was removed", o.path, first.UTC().Format(time.RFC3339), o.handle)
+	case !isDayOld(last, now):
+		return silentError{&config.Error{Path: o.path, Text: "not found"}} // without a hint
+	case !o.write(first, now):
+		return terminal.WithHint(err, remedy)
+	}
+	return terminal.WithHint(err, remedy+"; this is reported once a day")
+}
+
+// isDayOld reports whether the patience with a missing file is over.
+func isDayOld(t, now time.Time) bool { return now.Sub(t) >= orphanPatience }
+
+// deleted reports whether the file is missing in a folder that is there: it can be read, and has
+// other files.
+func (o orphan) deleted() bool {
+	entries, err := os.ReadDir(filepath.Dir(o.path))
+	return err == nil && len(entries) > 0
+}
+
+// read returns the first time that the file was missing, and the last report. A mark about another
+// file does not count.
+func (o orphan) read() (first, last time.Time, known bool) {
+	text, err := osfile.ReadFile(o.mark, maxOrphanMark)
+	if err != nil {
+		return first, last, false
+	}
+	lines := strings.SplitN(string(text), "\n", 3)
+	if len(lines) < 3 || strings.TrimSuffix(lines[2], "\n") != o.path {
+		return first, last, false
+	}
+	first, firstErr := time.Parse(time.RFC3339, lines[0])
+	last, lastErr := time.Parse(time.RFC3339, lines[1])
+	known = firstErr == nil && lastErr == nil && !first.After(o.now()) && !last.After(o.now())
+	return first, last, known
+}
+
+// write writes the mark. It creates no folder.
+func (o orphan) write(first, last time.Time) bool {
+	text := first.UTC().Format(time.RFC3339) + "\n" + last.UTC().Format(time.RFC3339) + "\n" + o.path + "\n"
+	return os.WriteFile(o.mark, []byte(text), 0o600) == nil
+}

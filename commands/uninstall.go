@@ -1,0 +1,601 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"agentstateloop/commands/config"
+	"agentstateloop/commands/removal"
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cron"
+	"agentstateloop/cron/timer"
+	"agentstateloop/cycle"
+	"agentstateloop/cycle/listen"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// uninstallOptions are the flags of uninstall.
+type uninstallOptions struct{ purge, yes, all bool }
+
+func uninstallCommand(p *program) *cli.Command {
+	var o uninstallOptions
+	return &cli.Command{
+		Name:      "uninstall",
+		Usage:     "remove crontab lines and timer, or all of an agent",
+		ArgsUsage: "[@HANDLE]",
+		Description: `Removes the agent's interval line and its alarm line from the crontab, and its
+timer. All other lines stay. It lists the files that stay. Later polls do not
+touch the crontab until init or transition. With @HANDLE it needs no
+configuration: it finds the lines by their tag.
+
+With --purge it also ends what runs, and removes the configuration, the secrets
+next to it, the state directory with its history, and the folder that init made
+for the agent. It lists all of it first and asks once; in a script, pass --yes.
+What another agent uses stays, and is named. An interrupted removal can be
+repeated.
+
+With --all it removes the lines and the timers of all agents of this user, and
+keeps all files.
+
+Examples:
+  agentstateloop uninstall
+  agentstateloop uninstall @goulard3120 --purge
+  agentstateloop uninstall --all`,
+		Flags: []cli.Flag{
+			switchFlag(&o.purge, "purge", "also remove configuration, secrets, state and folder"),
+			switchFlag(&o.yes, "yes", "with --purge: do not ask"),
+			switchFlag(&o.all, "all", "the lines and timers of all agents of this user"),
+		},
+		Action: p.action(0, 1, o.run),
+	}
+}
+
+// itemOutput is a file or folder of an agent.
+type itemOutput struct {
+	Kind   removal.Kind `json:"kind"`
+	Path   string       `json:"path"`
+	Bytes  *int64       `json:"bytes"`  // null with a reason
+	Reason *string      `json:"reason"` // why --purge does not remove it; else null
+}
+
+// uninstallOutput is the JSON output of uninstall.
+type uninstallOutput struct {
+	Agent   string       `json:"agent"`
+	Removed bool         `json:"removed"` // there was a crontab line or a timer
+	Units   []string     `json:"units"`   // removed files of the timer
+	Purged  []itemOutput `json:"purged"`
+	Stays   []itemOutput `json:"stays"`
+	Next    *string      `json:"next"` // the command that removes what stays; null after it
+}
+
+// uninstallAllOutput is the JSON output of uninstall --all.
+type uninstallAllOutput struct {
+	Agents []linesOutput `json:"agents"`
+}
+
+// linesOutput are the removed lines and units of one agent.
+type linesOutput struct {
+	Agent   string   `json:"agent"`
+	Removed bool     `json:"removed"`
+	Line    bool     `json:"-"` // there was a crontab line
+	Units   []string `json:"units"`
+}
+
+func (o *uninstallOptions) run(c *call) error {
+	if _, boxed := relayedTurnOf(c.loader); boxed {
+		_, err := c.open()
+		return err
+	}
+	switch {
+	case o.all && (o.purge || len(c.args) > 0 || c.namesAgent()):
+		return terminal.Usagef("to remove the files of one agent, use `"+name+" uninstall @HANDLE --purge`", "--all names no agent, and cannot be combined with --purge")
+	case o.yes && !o.purge:
+		return terminal.Usagef("add --purge, or leave --yes out", "--yes answers the question of --purge")
+	case o.purge && c.insideTurn():
+		return coded(codeNotAllowed, terminal.WithHint(errors.New("an agent cannot remove itself in its turn"), "run it in a shell of your own"))
+	case o.all:
+		return o.uninstallAll(c)
+	}
+	u, err := c.uninstaller()
+	if err != nil {
+		return err
+	}
+	if o.purge {
+		return o.purgeAgent(c, u)
+	}
+	lines, err := u.removeLines(c.ctx)
+	if err != nil {
+		return err
+	}
+	plan := u.plan(c.ctx)
+	return u.printUninstalled(c, lines, plan)
+}
+
+// uninstaller removes one agent.
+type uninstaller struct {
+	*program
+	handle string
+	path   string         // of the configuration; "" if it is gone
+	conf   *config.Config // nil if it cannot be read
+	agent  *cycle.Agent   // nil without a usable configuration
+}
+
+// uninstaller returns the uninstaller of the agent that the command line names: by @HANDLE, even
+// without a configuration, or by a configuration, even a wrong one.
+func (c *call) uninstaller() (*uninstaller, error) {
+	u := &uninstaller{program: c.program}
+	handle := strings.TrimPrefix(c.global.agent, "@")
+	if word := strings.TrimPrefix(c.arg(0), "@"); word != "" {
+		if c.namesAgent() && word != handle {
+			return nil, terminal.Usagef("name the agent once", "@%s and another agent were named", word)
+		}
+		if !state.ValidHandle(word) {
+			return nil, terminal.Usagef("name an agent, as in @goulard3120", "%q is not a handle", c.arg(0))
+		}
+		handle, c.global.agent = word, word
+	}
+	table, _ := cron.Table{}.Read(c.ctx) // a table that cannot be read is an error when lines are removed
+	if handle != "" {
+		u.handle = handle
+		path, err := c.loader.FindHandle(c.ctx, handle)
+		switch {
+		case err == nil:
+			u.path = path
+		case strings.Contains(err.Error(), "two configurations"):
+			return nil, err
+		default:
+			u.path = unreadable(cron.PolledBy(table), handle)
+			if u.path == "" && !u.leftovers(table) {
+				return nil, err
+			}
+		}
+	} else {
+		path, err := c.configPath()
+		if err != nil {
+			return nil, err
+		}
+		u.path = path
+	}
+	if u.path == "" {
+		return u, nil
+	}
+	var err error
+	if u.conf, err = c.loader.ReadLoosely(u.path); err == nil && state.ValidHandle(u.conf.File.Agent.Handle) {
+		u.handle = u.conf.File.Agent.Handle
+		if a, err := c.loader.Load(u.path); err == nil {
+			u.agent = a
+			c.loaded = append(c.loaded, a)
+		}
+		return u, nil
+	}
+	u.conf = nil
+	for _, p := range cron.PolledBy(table) {
+		if u.handle == "" && p.Config == u.path {
+			u.handle = p.Agent
+		}
+	}
+	if u.handle == "" {
+		if err == nil {
+			_, err = c.loader.Load(u.path)
+		}
+		return nil, terminal.WithHint(err, "name the agent by its handle: `"+name+" uninstall @HANDLE`")
+	}
+	if _, statErr := os.Lstat(u.path); errors.Is(statErr, fs.ErrNotExist) {
+		u.path = ""
+	}
+	return u, nil
+}
+
+// unreadable returns the configuration that the lines of a handle poll, if it exists but is not
+// valid TOML, or "".
+func unreadable(polled []cron.Polled, handle string) string {
+	for _, p := range polled {
+		if p.Agent != handle || p.Config == "" {
+			continue
+		}
+		if info, err := os.Stat(p.Config); err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		if config.HandleIn(p.Config) == "" {
+			return p.Config
+		}
+	}
+	return ""
+}
+
+// leftovers reports whether anything of an agent without a configuration is left.
+func (u *uninstaller) leftovers(table []byte) bool {
+	if slices.ContainsFunc(cron.PolledBy(table), func(p cron.Polled) bool { return p.Agent == u.handle }) {
+		return true
+	}
+	if units, err := u.timer().Installed(); err != nil || len(units) > 0 {
+		return true
+	}
+	states, err := u.loader.StateFolder()
+	if err != nil {
+		return false
+	}
+	_, err = os.Lstat(filepath.Join(states, u.handle))
+	return err == nil
+}
+
+// timer returns the timer of the agent, known by its handle.
+func (u *uninstaller) timer() timer.Timer {
+	home, err := u.loader.Home()
+	if err != nil {
+		home = "/" // has no units
+	}
+	return timer.Timer{Agent: u.handle, Home: home}
+}
+
+// store returns the agent's state directory.
+func (u *uninstaller) store() (*store.Store, error) {
+	if u.agent != nil {
+		return u.agent.Store, nil
+	}
+	paths, err := u.paths()
+	return &store.Store{Dir: paths.StateDir, Agent: u.handle}, err
+}
+
+// removeLines removes the crontab lines and the timer. It finds them by the handle if the
+// configuration cannot be used, or the state cannot be written.
+func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
+	removed := linesOutput{Agent: u.handle, Units: []string{}}
+	change, units, err := cron.Change{}, []string(nil), errors.New("without a configuration")
+	if u.agent != nil {
+		change, units, err = u.agent.Uninstall(ctx)
+	}
+	if err != nil && len(units) == 0 && !change.Wrote {
+		unrecorded := err
+		if change, err = u.removeTagged(ctx); err != nil {
+			return removed, err
+		}
+		if u.agent != nil {
+			u.out.Warn("the next poll may install the line again: the removal could not be recorded: %v", unrecorded)
+		}
+	}
+	more, timerErr := u.timer().Remove(ctx)
+	removed.Units = append(append(removed.Units, units...), more...)
+	removed.Line, removed.Removed = change.Wrote, change.Wrote || len(removed.Units) > 0
+	if err = errors.Join(err, timerErr); err != nil && len(removed.Units) == 0 {
+		return removed, err
+	}
+	forgetMissing(u.loader, u.handle)
+	if err != nil {
+		u.out.Warn("%v", err)
+	}
+	return removed, nil
+}
+
+// removeTagged removes the crontab lines by their tag. A table without them is not touched, and
+// without a crontab program there are none. The backup of the table is in the state directory, or
+// else in a temporary folder that stays only if the table could not be written.
+func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
+	paths, err := u.paths()
+	if err != nil {
+		return cron.Change{}, err
+	}
+	states, err := u.loader.StateFolder()
+	if err != nil {
+		return cron.Change{}, err
+	}
+	table := cron.Table{Lock: filepath.Join(states, "crontab.lock"), Backup: filepath.Join(paths.StateDir, "crontab-backups")}
+	if u.conf != nil && u.conf.File.Schedule.Crontab != "" {
+		table.Command = u.conf.ResolveProgram(u.conf.File.Schedule.Crontab)
+	}
+	before, err := table.Read(ctx)
+	if errors.Is(err, cron.ErrNoProgram) || errors.Is(err, cron.ErrNotAllowed) {
+		return cron.Change{}, nil
+	}
+	if err != nil {
+		return cron.Change{}, err
+	}
+	if len(cron.Find(before, u.handle))+len(cron.FindAlarm(before, u.handle)) == 0 {
+		return cron.Change{}, nil
+	}
+	_, statErr := os.Stat(states)
+	if _, err := os.Stat(paths.StateDir); err != nil {
+		if table.Backup, err = os.MkdirTemp("", name+"-crontab-"); err != nil {
+			return cron.Change{}, err
+		}
+	}
+	change, err := table.Remove(ctx, u.handle)
+	if err == nil && !strings.HasPrefix(table.Backup, paths.StateDir) {
+		err = os.RemoveAll(table.Backup)
+	}
+	if errors.Is(statErr, fs.ErrNotExist) { // the lock made the folder
+		_ = os.Remove(table.Lock)
+		_ = os.Remove(states)
+	}
+	return change, err
+}
+
+// paths returns the paths of the agent, as far as they are known.
+func (u *uninstaller) paths() (removal.Agent, error) {
+	states, err := u.loader.StateFolder()
+	if err != nil {
+		return removal.Agent{}, err
+	}
+	if u.conf == nil {
+		return removal.Lost(u.handle, u.path, states), nil
+	}
+	return removal.Of(u.conf), nil
+}
+
+// plan returns what --purge removes, and what stays even then.
+func (u *uninstaller) plan(ctx context.Context) removal.Plan {
+	paths, err := u.paths()
+	if err != nil {
+		return removal.Plan{}
+	}
+	places := removal.Places{}
+	places.Home, _ = u.loader.Home() // paths has succeeded with it
+	places.States, _ = u.loader.StateFolder()
+	if file, err := u.loader.UserFile(); err == nil {
+		places.Config = filepath.Dir(file)
+	}
+	if st, err := u.store(); err == nil {
+		paths.Pipe, _ = listen.LeftPipe(st)
+	}
+	paths.Units = listenerUnits(places.Home, paths.Config)
+	others := u.others(ctx, paths.Config)
+	return removal.For(paths, others, places, len(others) == 0 && u.isLast(ctx, places.States))
+}
+
+// others returns the paths of the other agents of this user.
+func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Agent) {
+	for _, k := range u.loader.Known(ctx) {
+		if k.Path == own || own != "" && isSameFile(k.Path, own) {
+			continue
+		}
+		if conf, err := u.loader.ReadLoosely(k.Path); err == nil {
+			all = append(all, removal.Of(conf))
+		}
+	}
+	return all
+}
+
+// isSameFile reports whether two paths lead to one file.
+func isSameFile(a, b string) bool {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	second, err := os.Stat(b)
+	return err == nil && os.SameFile(first, second)
+}
+
+// isLast reports whether no other agent has a crontab line, or a state directory in the folder of
+// all agents.
+func (u *uninstaller) isLast(ctx context.Context, states string) bool {
+	table, err := cron.Table{}.Read(ctx)
+	if err != nil && !errors.Is(err, cron.ErrNoProgram) {
+		return false
+	}
+	for _, p := range cron.PolledBy(table) {
+		if p.Agent != u.handle {
+			return false
+		}
+	}
+	entries, _ := os.ReadDir(states)
+	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return state.ValidHandle(e.Name()) && e.Name() != u.handle })
+}
+
+// listenerUnits returns the user's systemd units that run a listener for this configuration alone:
+// `listen --print-unit` printed them.
+func listenerUnits(home, path string) (units []string) {
+	if path == "" {
+		return nil
+	}
+	files, _ := filepath.Glob(filepath.Join(config.QuoteGlob(home), ".config/systemd/user/*.service")) // the pattern is valid
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && strings.Contains(string(text), timer.ExecStart([]string{"", "--config", path, "listen"})[len(`""`):]) {
+			units = append(units, file)
+		}
+	}
+	return units
+}
+
+// purgeAgent removes everything of the agent after the user has agreed.
+func (o *uninstallOptions) purgeAgent(c *call, u *uninstaller) error {
+	asker := terminal.NewAsker(c.stdin, &c.out, c.loader.Secrets)
+	if !o.yes && (!asker.CanAsk() || c.json) {
+		return terminal.Usagef("pass --yes to remove everything without a question; `"+name+" uninstall` lists it", "--purge asks a question, but standard input is not a terminal")
+	}
+	plan := u.plan(c.ctx)
+	if !c.json {
+		c.out.Printf("These go, with the crontab lines and the timer of @%s:\n", u.handle)
+		printItems(c, plan.Removes)
+		if len(plan.Stays) > 0 {
+			c.out.Printf("These stay:\n")
+			printItems(c, plan.Stays)
+		}
+	}
+	if !o.yes {
+		agreed, err := asker.Confirm(c.ctx, fmt.Sprintf("remove all of this of @%s (%s)?", u.handle, plain.Size(plan.Bytes())))
+		if err != nil || !agreed {
+			return terminal.WithHint(errors.New("nothing was removed"), "`"+name+" uninstall` removes only the crontab lines")
+		}
+	}
+	lines, err := u.removeLines(c.ctx)
+	if err != nil {
+		return err
+	}
+	st, err := u.store()
+	if err != nil {
+		return err
+	}
+	release, err := removal.Stop(c.ctx, st, u.agent, func(lock string) { c.out.Warn("waiting for the process that holds %s", filepath.Join(st.Dir, lock)) })
+	if err != nil {
+		return terminal.WithHint(err, "the crontab lines are gone, and no file was removed; run it again")
+	}
+	defer release()
+	plan = u.plan(c.ctx) // a listener has removed its pipe, and a turn may have ended
+	for _, unit := range slices.DeleteFunc(slices.Clone(plan.Removes), func(i removal.Item) bool { return i.Kind != removal.Unit }) {
+		if err := u.timer().Disable(c.ctx, filepath.Base(unit.Path)); err != nil {
+			c.out.Warn("%v", err)
+		}
+	}
+	c.loaded = nil // a hook process would need the state
+	removed, err := plan.Remove()
+	result := uninstallOutput{Agent: u.handle, Removed: lines.Removed, Units: lines.Units, Purged: itemsOutput(removed), Stays: itemsOutput(plan.Stays)}
+	if err != nil {
+		return terminal.WithHint(err, "the rest was removed; run it again when the cause is gone")
+	}
+	return c.print(result, "removed @%s: %s, %s\n", u.handle, terminal.Count(len(removed), "item"), plain.Size(plan.Bytes()))
+}
+
+// printUninstalled prints what was removed, and what stays.
+func (u *uninstaller) printUninstalled(c *call, lines linesOutput, plan removal.Plan) error {
+	result := uninstallOutput{Agent: u.handle, Removed: lines.Removed, Units: lines.Units, Purged: []itemOutput{}, Stays: itemsOutput(slices.Concat(plan.Removes, plan.Stays))}
+	next := name
+	if path, err := c.loader.Find(""); err == nil && path == u.path {
+		next += " uninstall --purge"
+	} else if u.path != "" {
+		next += " --config " + quotedForShell(u.path) + " uninstall --purge"
+	} else {
+		next += " uninstall @" + u.handle + " --purge"
+	}
+	if len(plan.Removes) > 0 {
+		result.Next = &next
+	}
+	if c.json {
+		return c.out.JSON(result)
+	}
+	again := ""
+	if u.agent != nil {
+		again = fmt.Sprintf("; `%s init` installs it again", name)
+	}
+	switch {
+	case lines.Line && len(lines.Units) > 0:
+		c.out.Printf("removed the timer and the crontab line of @%s\n", u.handle)
+	case len(lines.Units) > 0:
+		c.out.Printf("removed the timer of @%s%s\n", u.handle, again)
+	case lines.Line:
+		c.out.Printf("removed the crontab line of @%s%s\n", u.handle, again)
+	case u.agent != nil && u.agent.Schedule.HasTimer():
+		c.out.Printf("@%s had no timer\n", u.handle)
+	default:
+		c.out.Printf("@%s had no crontab line\n", u.handle)
+	}
+	if len(result.Stays) == 0 {
+		return nil
+	}
+	c.out.Printf("\nThese stay:\n")
+	printItems(c, plan.Removes)
+	printItems(c, plan.Stays)
+	if result.Next != nil {
+		c.out.Printf("\nTo remove them: `%s`\n", next)
+	}
+	return nil
+}
+
+// printItems prints items as a table. An item that stays has its reason and the command that
+// removes it below.
+func printItems(c *call, items []removal.Item) {
+	for _, i := range items {
+		size := ""
+		if i.Reason == "" {
+			size = plain.Size(i.Bytes)
+		}
+		c.out.Printf("  %-13s  %9s  %s\n", i.Kind, size, i.Path)
+		if i.Reason != "" {
+			c.out.Printf("    not removed by --purge: %s; to remove it: `rm -rf %s`\n", i.Reason, quotedForShell(i.Path))
+		}
+	}
+}
+
+func itemsOutput(items []removal.Item) []itemOutput {
+	all := []itemOutput{}
+	for _, i := range items {
+		item := itemOutput{Kind: i.Kind, Path: i.Path, Reason: orNull(i.Reason)}
+		if i.Reason == "" {
+			item.Bytes = &i.Bytes
+		}
+		all = append(all, item)
+	}
+	return all
+}
+
+// quotedForShell returns a path as one word for sh.
+func quotedForShell(path string) string {
+	if !strings.ContainsFunc(path, func(r rune) bool { return !strings.ContainsRune("/._-+@:,=~", r) && !isLetterOrDigit(r) }) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
+
+func isLetterOrDigit(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+}
+
+// uninstallAll removes the lines and the timers of every agent of this user, with or without a
+// configuration. A package calls it for each user before it removes the program.
+func (o *uninstallOptions) uninstallAll(c *call) error {
+	handles := map[string]bool{}
+	for _, k := range c.loader.Known(c.ctx) {
+		conf, err := c.loader.ReadLoosely(k.Path)
+		if err == nil && conf.File.Schedule.Crontab != "crontab" { // its lines are in another table
+			handles[k.Handle] = true
+		}
+	}
+	table, err := cron.Table{}.Read(c.ctx)
+	if err != nil && !errors.Is(err, cron.ErrNoProgram) && !errors.Is(err, cron.ErrNotAllowed) {
+		return err
+	}
+	for _, p := range cron.PolledBy(table) {
+		handles[p.Agent] = true
+	}
+	home, err := c.loader.Home()
+	if err != nil {
+		return err
+	}
+	for _, handle := range timer.Handles(home) {
+		handles[handle] = true
+	}
+	result := uninstallAllOutput{Agents: []linesOutput{}}
+	var failed error
+	for _, handle := range slices.Sorted(maps.Keys(handles)) {
+		u := &uninstaller{program: c.program, handle: handle}
+		if path, err := c.loader.FindHandle(c.ctx, handle); err == nil {
+			u.path = path
+			if u.conf, err = c.loader.ReadLoosely(path); err != nil {
+				u.conf = nil
+			}
+			if a, err := c.loader.Load(path); err == nil {
+				u.agent = a
+				c.loaded = append(c.loaded, a)
+			}
+		}
+		lines, err := u.removeLines(c.ctx)
+		failed = errors.Join(failed, err)
+		if lines.Removed {
+			result.Agents = append(result.Agents, lines)
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	if c.json {
+		return c.out.JSON(result)
+	}
+	for _, lines := range result.Agents {
+		c.out.Printf("removed the crontab lines and the timer of @%s\n", lines.Agent)
+	}
+	if len(result.Agents) == 0 {
+		c.out.Printf("no agent of this user has a crontab line or a timer\n")
+	}
+	return nil
+}
