@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -105,15 +104,6 @@ func dashed(flagName string) string {
 		return "-" + flagName
 	}
 	return "--" + flagName
-}
-
-// version returns the version of the module or commit of this binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
 }
 
 // group is a section of --help with related commands.

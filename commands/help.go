@@ -116,11 +116,8 @@ type helpOutput struct {
 	Help    string `json:"help"`
 }
 
-// pageAsJSON prints the requested help page, or the version, as JSON.
-func (p *program) pageAsJSON(app *cli.App, asked *arrangement, arranged []string) error {
-	if !asked.help && asked.hasSwitch(cli.VersionFlag.Names()...) {
-		return p.out.JSON(buildOf())
-	}
+// helpAsJSON prints the requested help page as JSON.
+func (p *program) helpAsJSON(app *cli.App, asked *arrangement, arranged []string) error {
 	var page bytes.Buffer
 	app.Writer = &page
 	if err := app.Run(append([]string{name}, arranged...)); err != nil {

@@ -78,7 +78,7 @@ func runForScript() int {
 				return account.Account{Home: os.Getenv("TEST_HOME"), Known: true}, nil
 			},
 			Executable: os.Executable,
-			Version:    version(),
+			Version:    Build{}.version(),
 			Now:        now,
 			Secrets:    new(secret.Known),
 		},
