@@ -51,11 +51,12 @@ func rooms() []room {
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/mcpserver", "commands/present", "commands/setup", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/present", "commands/setup", "cycle/demo", "cycle/listen"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
 		{"commands/doctor", "the checks of `doctor`", command},
 		{"commands/setup", "the questions of `init`, and the files that it writes", command},
 		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/view", "mesh", "state"}},
+		{"commands/manual", "manual pages, from the texts of help pages and the example configuration; text in, text out", nil},
 		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},
 		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
 		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},
