@@ -44,7 +44,7 @@ func isInternal(folder string) bool {
 var house = rooms()
 
 func rooms() []room {
-	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "cron", "turn", "turn/box", "turn/relay", "state", "state/store"}
+	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "cron", "cron/timer", "turn", "turn/box", "turn/relay", "state", "state/store"}
 	belowCycle := slices.Concat([]string{"cycle/view", "cycle/files", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
 	fromCycle := slices.Concat([]string{"cycle"}, belowCycle)
 	config := slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
@@ -79,6 +79,7 @@ func rooms() []room {
 		{"mesh/natsmesh", "the mesh over NATS, between machines", []string{"fleet", "mesh", "state"}},
 		{"fleet", "NATS servers, their subjects, keys, signatures and rights", []string{"state"}},
 		{"cron", "the crontab line: text editing, and crontab(1)", []string{"state"}},
+		{"cron/timer", "units that poll without cron: systemd timers, launchd agents", []string{"cron", "state"}},
 		{"turn", "runs the agent on one message: a subprocess, its event stream, its sandboxes", []string{"state", "turn/box"}},
 		{"turn/react", "the built-in loop that asks a model and runs tools", []string{"state", "turn", "turn/box"}},
 		{"turn/acp", "speaks the Agent Client Protocol with an agent, for runner = \"acp\"", []string{"turn", "turn/box"}},
@@ -108,6 +109,7 @@ func rooms() []room {
 		{testkit + "/scripted", "a model that follows a script", nil},
 		{testkit + "/simulator", "tries to break every promise, from seeds", nil},
 		{testkit + "/simulator/mutants", "breaks the code, and runs the tests that must notice", nil},
+		{testkit + "/timertest", "a systemctl(1), launchctl(1) and loginctl(1) for tests", nil},
 		{testkit + "/statetest", "invariants of every state", nil},
 	}
 }

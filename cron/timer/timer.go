@@ -1,0 +1,332 @@
+// Package timer keeps the units that poll an agent each minute without cron: a timer and a
+// service of the user's systemd, or a launchd agent (docs/protocol.md, "Timers without cron").
+//
+// [Timer.Files] turns an agent into the texts of the units. [Timer.Write], [Timer.Enable] and
+// [Remove] change the files and run systemctl(1) or launchctl(1). A unit never changes with the
+// phase of the agent, so a poll leaves it alone: the state decides whether a poll is due.
+package timer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"agentstateloop/internal/account"
+	"agentstateloop/internal/capture"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/state"
+)
+
+// The service managers.
+const (
+	Systemd = "systemd"
+	Launchd = "launchd"
+)
+
+// Native returns the service manager of this operating system, or "".
+func Native() string {
+	switch runtime.GOOS {
+	case "linux":
+		return Systemd
+	case "darwin":
+		return Launchd
+	}
+	return ""
+}
+
+// The errors that a caller may want to distinguish.
+var (
+	// ErrNoProgram reports that systemctl or launchctl does not exist.
+	ErrNoProgram = errors.New("this machine does not have it: use cron, or keep `agentstateloop listen` running with [schedule] mode = \"none\"")
+
+	// ErrNoBus reports that the user has no service manager that could be reached.
+	ErrNoBus = errors.New("no service manager of this user is running: log in as this user (su and sudo do not start one), or `sudo loginctl enable-linger USER`; " +
+		"in a container, or in WSL without systemd, use cron or keep `agentstateloop listen` running")
+)
+
+// maxOutput limits the standard output and the errors of a process, which say a few words.
+const maxOutput = 16 << 10
+
+// Write writes the units that differ from those on disk, and makes their names durable.
+func (t Timer) Write() error {
+	files, err := t.Files()
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := write(f); err != nil {
+			return fmt.Errorf("write the timer of %s: %w", t.Agent, err)
+		}
+	}
+	return nil
+}
+
+// write replaces the file at once, unless it has that text already.
+func write(f File) error {
+	if old, err := os.ReadFile(f.Path); err == nil && string(old) == f.Text {
+		return nil
+	}
+	dir := filepath.Dir(f.Path)
+	if err := osfile.MkdirAll(dir); err != nil {
+		return err
+	}
+	draft, err := os.CreateTemp(dir, ".agentstateloop-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(draft.Name())
+	_, err = draft.WriteString(f.Text)
+	err = errors.Join(err, draft.Chmod(0o644), draft.Sync(), draft.Close())
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(draft.Name(), f.Path); err != nil {
+		return err
+	}
+	return osfile.SyncDir(dir)
+}
+
+// Enable makes the service manager read the written units, start the timer, and start it again
+// whenever the user's service manager starts. The error wraps [ErrNoProgram] or [ErrNoBus] if
+// the service manager is missing.
+func (t Timer) Enable(ctx context.Context) error {
+	if t.Kind == Launchd {
+		domain, err := t.launchdDomain(ctx)
+		if err != nil {
+			return fmt.Errorf("enable the timer of %s: %w", t.Agent, err)
+		}
+		_, _ = t.run(ctx, "launchctl", "bootout", domain+"/"+t.Name()) // it may not be loaded
+		_, err = t.run(ctx, "launchctl", "enable", domain+"/"+t.Name())
+		if err == nil {
+			_, err = t.run(ctx, "launchctl", "bootstrap", domain, t.path())
+		}
+		return enabling(t, err)
+	}
+	_, err := t.run(ctx, "systemctl", "--user", "daemon-reload")
+	if err == nil {
+		_, err = t.run(ctx, "systemctl", "--user", "enable", "--now", t.Name())
+	}
+	return enabling(t, err)
+}
+
+func enabling(t Timer, err error) error {
+	if err != nil {
+		return fmt.Errorf("enable the timer of %s: %w", t.Agent, err)
+	}
+	return nil
+}
+
+// Active reports whether the service manager runs the timer now.
+func (t Timer) Active(ctx context.Context) (bool, error) {
+	if t.Kind == Launchd {
+		domain, err := t.launchdDomain(ctx)
+		if err != nil {
+			return false, err
+		}
+		_, err = t.run(ctx, "launchctl", "print", domain+"/"+t.Name())
+		return exitedZero(err)
+	}
+	// is-active exits 3 for an inactive unit, and 4 for an unknown one.
+	_, err := t.run(ctx, "systemctl", "--user", "is-active", "--quiet", t.Name())
+	return exitedZero(err)
+}
+
+// exitedZero reports whether a program exited 0. An error means that it could not tell.
+func exitedZero(err error) (bool, error) {
+	exit, exited := errors.AsType[*exec.ExitError](err)
+	if exited && exit.Exited() && !errors.Is(err, ErrNoBus) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Installed returns the files of the agent's timer that exist in the home directory of the user
+// who runs the program, as [Timer.Installed] does.
+func Installed(handle string) ([]string, error) {
+	t, err := ofUser(handle)
+	if err != nil {
+		return nil, err
+	}
+	return t.Installed()
+}
+
+// Remove removes the agent's timer from the home directory of the user who runs the program, as
+// [Timer.Remove] does.
+func Remove(ctx context.Context, handle string) (removed []string, err error) {
+	t, err := ofUser(handle)
+	if err != nil {
+		return nil, err
+	}
+	return t.Remove(ctx)
+}
+
+// ofUser returns the timer of an agent, known by its handle alone.
+func ofUser(handle string) (Timer, error) {
+	if !state.ValidHandle(handle) {
+		return Timer{}, fmt.Errorf("timer: %q is not a valid handle", handle)
+	}
+	user, err := account.Current()
+	return Timer{Agent: handle, Home: user.Home}, err
+}
+
+// kinds returns the timers that the agent may have in this home directory.
+func (t Timer) kinds() [2]Timer {
+	systemd, launchd := t, t
+	systemd.Kind, launchd.Kind = Systemd, Launchd
+	return [2]Timer{systemd, launchd}
+}
+
+// Installed returns the files of the agent's timer that exist, whatever wrote them: units and
+// the link that enables them, for systemd and for launchd. Agent and Home must be set.
+func (t Timer) Installed() ([]string, error) {
+	var found []string
+	for _, t := range t.kinds() {
+		for _, path := range t.paths() {
+			if _, err := os.Lstat(path); err == nil {
+				found = append(found, path)
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return found, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// Remove stops the agent's timer, for systemd and for launchd, removes its files, and makes the
+// service manager forget them. It returns the removed files. It removes them even if the service
+// manager cannot be reached; then it also returns an error. It starts no process for an agent
+// without such files. Agent and Home must be set.
+func (t Timer) Remove(ctx context.Context) (removed []string, err error) {
+	for _, t := range t.kinds() {
+		gone, removeErr := t.remove(ctx)
+		removed, err = append(removed, gone...), errors.Join(err, removeErr)
+	}
+	return removed, err
+}
+
+// paths returns the paths of all files of the timer.
+func (t Timer) paths() []string {
+	if t.Kind == Launchd {
+		return []string{t.path()}
+	}
+	return []string{t.wantedBy(), t.path(), t.service()}
+}
+
+func (t Timer) remove(ctx context.Context) (removed []string, err error) {
+	present := false
+	for _, path := range t.paths() {
+		_, err := os.Lstat(path)
+		present = present || err == nil
+	}
+	if !present {
+		return nil, nil
+	}
+	// Only a running manager needs to be told. It has to know the unit to stop it, so its file
+	// is removed after that.
+	stopErr := t.disable(ctx)
+	for _, path := range t.paths() {
+		switch err := os.Remove(path); {
+		case err == nil:
+			removed = append(removed, path)
+		case !errors.Is(err, fs.ErrNotExist):
+			return removed, fmt.Errorf("remove the timer of %s: %w", t.Agent, err)
+		}
+	}
+	if t.Kind == Systemd && stopErr == nil {
+		_, stopErr = t.run(ctx, "systemctl", "--user", "daemon-reload")
+		_, _ = t.run(ctx, "systemctl", "--user", "reset-failed", filepath.Base(t.service())) // it may not have failed
+	}
+	if stopErr != nil {
+		return removed, fmt.Errorf("the files of the timer of %s were removed, but it could not be stopped: %w", t.Agent, stopErr)
+	}
+	return removed, nil
+}
+
+// disable stops the timer, and removes the link that starts it again.
+func (t Timer) disable(ctx context.Context) error {
+	if t.Kind == Systemd {
+		_, err := t.run(ctx, "systemctl", "--user", "disable", "--now", t.Name())
+		return err
+	}
+	domain, err := t.launchdDomain(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := t.run(ctx, "launchctl", "print", domain+"/"+t.Name()); err != nil {
+		return nil // not loaded
+	}
+	_, err = t.run(ctx, "launchctl", "bootout", domain+"/"+t.Name())
+	return err
+}
+
+// launchdDomain returns the domain of the user's agents: the graphical session, or the
+// background session of a user who is logged in by ssh only.
+func (t Timer) launchdDomain(ctx context.Context) (string, error) {
+	gui := "gui/" + strconv.Itoa(os.Getuid())
+	_, err := t.run(ctx, "launchctl", "print", gui)
+	if known, err := exitedZero(err); known || err != nil {
+		return gui, err
+	}
+	return "user/" + strconv.Itoa(os.Getuid()), nil
+}
+
+// Lingers reports whether systemd keeps the user's manager, and so the timer, while the user is
+// not logged in. An error means that it cannot tell.
+func (t Timer) Lingers(ctx context.Context) (bool, error) {
+	out, err := t.run(ctx, "loginctl", "show-user", "--property=Linger", "--value", strconv.Itoa(os.Getuid()))
+	if err != nil {
+		return false, err
+	}
+	return strings.TrimSpace(out) == "yes", nil
+}
+
+// run runs a program and returns its standard output. The error contains the beginning of its
+// standard error. The program runs without a shell, in the C locale, in its own process group.
+func (t Timer) run(ctx context.Context, program string, args ...string) (string, error) {
+	timeout := cmp.Or(t.Timeout, 20*time.Second)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("timed out after %v", timeout))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	if folder := "/run/user/" + strconv.Itoa(os.Getuid()); os.Getenv("XDG_RUNTIME_DIR") == "" {
+		if info, err := os.Stat(folder); err == nil && info.IsDir() {
+			cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+folder) // as after su
+		}
+	}
+	printed, err := capture.Run(ctx, cmd, capture.Limits{Stdout: maxOutput, Stderr: maxOutput})
+	if err == nil {
+		return string(printed.Stdout), nil
+	}
+	command := strings.Join(append([]string{program}, args...), " ")
+	complaint := strings.TrimSpace(string(printed.Stderr))
+	switch {
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: %w", err, ErrNoProgram)
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case noBus(complaint):
+		err = fmt.Errorf("%w (%q): %w", err, complaint, ErrNoBus)
+	case complaint != "":
+		err = fmt.Errorf("%w: %q", err, complaint)
+	}
+	return "", fmt.Errorf("%s: %w", command, err)
+}
+
+// noBus recognizes the complaints of systemctl about a missing service manager.
+func noBus(complaint string) bool {
+	for _, words := range []string{"connect to bus", "connect to user scope bus", "not been booted with systemd", "Host is down", "No medium found"} {
+		if strings.Contains(complaint, words) {
+			return true
+		}
+	}
+	return false
+}
