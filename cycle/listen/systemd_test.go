@@ -39,7 +39,6 @@ func TestPackagedUnit(t *testing.T) {
 	}
 }
 
-
 func TestUnit(t *testing.T) {
 	unit := listen.Unit([]string{"/opt/a b/agentstateloop", "listen", `50%"$x`})
 	for _, want := range []string{
