@@ -51,13 +51,14 @@ func rooms() []room {
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/mcpserver", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
 		{"commands/backup", "writes and restores the archive of an agent: which files, and where they belong", slices.Concat([]string{"cycle/archive"}, command)},
 		{"commands/doctor", "the checks of `doctor`", command},
 		{"commands/setup", "the questions of `init`, and the files that it writes", command},
 		{"commands/removal", "the files of an agent that `uninstall --purge` removes, and their removal", slices.Concat([]string{"commands/setup", "cycle/listen"}, command)},
 		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/view", "mesh", "state"}},
+		{"commands/manual", "manual pages, from the texts of help pages and the example configuration; text in, text out", nil},
 		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},
 		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
 		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},
@@ -439,7 +440,7 @@ func selectors(file *ast.File, pkg string) func(yield func(*ast.SelectorExpr) bo
 // TestRooms checks the top level (docs/design.md, "The house"). Another package
 // there needs a decision record.
 func TestRooms(t *testing.T) {
-	rooms := []string{"docs", "testdata"}
+	rooms := []string{"docs", "packaging", "testdata"}
 	for _, r := range house {
 		top, _, _ := strings.Cut(r.path, "/")
 		rooms = append(rooms, top)

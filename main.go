@@ -4,12 +4,19 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"agentstateloop/commands"
 )
+
+// A release sets these with -X (.goreleaser.yaml). They are "" in other builds.
+var version, commit, date string
+
+//go:embed agent.toml.example
+var example string
 
 func main() { os.Exit(run()) }
 
@@ -23,5 +30,6 @@ func run() int {
 	defer stop()
 	// The second signal ends us at once. A crash loses nothing.
 	context.AfterFunc(ctx, stop)
-	return commands.Run(ctx, os.Args, os.Stdin, os.Stdout, os.Stderr, os.Environ())
+	build := commands.Build{Version: version, Commit: commit, Date: date, Example: example}
+	return commands.Run(ctx, build, os.Args, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 }

@@ -2,7 +2,6 @@ package commands
 
 import (
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -107,15 +106,6 @@ func dashed(flagName string) string {
 	return "--" + flagName
 }
 
-// version returns the version of the module or commit of this binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "unknown"
-	}
-	return info.Main.Version
-}
-
 // group is a section of --help with related commands.
 type group struct {
 	title    string // "" hides the group
@@ -129,67 +119,71 @@ type builder struct {
 	build func(*program) *cli.Command
 }
 
-// groups has all commands, in the order of --help (docs/protocol.md, "Commands").
-var groups = []group{
-	{"set up", []builder{
-		{"init", initCommand},
-		{"login", loginCommand},
-		{"listen", listenCommand},
-		{"mesh", meshCommand},
-		{"fleet", fleetCommand},
-		{"completion", completionCommand},
-		{"demo", demoCommand},
-		{"backup", backupCommand},
-		{"restore", restoreCommand},
-		{"move", moveCommand},
-		{"uninstall", uninstallCommand},
-	}},
-	{"every day", []builder{
-		{"status", statusCommand},
-		{"tell", tellCommand},
-		{"answer", answerCommand},
-		{"inbox", inboxCommand},
-		{"outbox", outboxCommand},
-		{"history", historyCommand},
-		{"remind", remindCommand},
-		{"credit", creditCommand},
-		{"reset", resetCommand},
-		{"compact", compactCommand},
-	}},
-	{"when something is wrong", []builder{
-		{"doctor", doctorCommand},
-		{"stop", stopCommand},
-		{"halt", haltCommand},
-		{"resume", resumeCommand},
-		{"prompt", promptCommand},
-	}},
-	{"for scripts", []builder{
-		{"poll", pollCommand},
-		{"nudge", nudgeCommand},
-		{"transition", transitionCommand},
-		{"report", reportCommand},
-		{"events", eventsCommand},
-		{"hook", hookCommand},
-		{"version", versionCommand},
-	}},
-	{"for the agent", []builder{
-		{"submit", submitCommand},
-		{"ask", askCommand},
-		{"send", sendCommand},
-		{"sleep", sleepCommand},
-		{"remember", rememberCommand},
-		{turn.ToolServerCommand, mcpCommand},
-	}},
-	{"", []builder{
-		{config.APICommand, reactCommand},
-		{cycle.HooksCommand, callHooksCommand},
-	}},
+// groups returns all commands, in the order of --help (docs/protocol.md, "Commands"). It is a
+// function because man writes a page for each of them.
+func groups() []group {
+	return []group{
+		{"set up", []builder{
+			{"init", initCommand},
+			{"login", loginCommand},
+			{"listen", listenCommand},
+			{"mesh", meshCommand},
+			{"fleet", fleetCommand},
+			{"completion", completionCommand},
+			{"man", manCommand},
+			{"demo", demoCommand},
+			{"backup", backupCommand},
+			{"restore", restoreCommand},
+			{"move", moveCommand},
+			{"uninstall", uninstallCommand},
+		}},
+		{"every day", []builder{
+			{"status", statusCommand},
+			{"tell", tellCommand},
+			{"answer", answerCommand},
+			{"inbox", inboxCommand},
+			{"outbox", outboxCommand},
+			{"history", historyCommand},
+			{"remind", remindCommand},
+			{"credit", creditCommand},
+			{"reset", resetCommand},
+			{"compact", compactCommand},
+		}},
+		{"when something is wrong", []builder{
+			{"doctor", doctorCommand},
+			{"stop", stopCommand},
+			{"halt", haltCommand},
+			{"resume", resumeCommand},
+			{"prompt", promptCommand},
+		}},
+		{"for scripts", []builder{
+			{"poll", pollCommand},
+			{"nudge", nudgeCommand},
+			{"transition", transitionCommand},
+			{"report", reportCommand},
+			{"events", eventsCommand},
+			{"hook", hookCommand},
+			{"version", versionCommand},
+		}},
+		{"for the agent", []builder{
+			{"submit", submitCommand},
+			{"ask", askCommand},
+			{"send", sendCommand},
+			{"sleep", sleepCommand},
+			{"remember", rememberCommand},
+			{turn.ToolServerCommand, mcpCommand},
+		}},
+		{"", []builder{
+			{config.APICommand, reactCommand},
+			{cycle.HooksCommand, callHooksCommand},
+		}},
+	}
 }
 
 // builders returns the builders of all commands, in the order of groups.
 func builders() []builder {
 	var all []builder
-	for _, g := range groups {
+	for _, g := range groups() {
 		all = append(all, g.commands...)
 	}
 	return all

@@ -219,7 +219,7 @@ func TestReadmeListsEveryCommand(t *testing.T) {
 func helpPage(t *testing.T, args []string) string {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	code := Run(t.Context(), append([]string{name, "help"}, args...), nil, &out, &errOut, nil)
+	code := Run(t.Context(), Build{}, append([]string{name, "help"}, args...), nil, &out, &errOut, nil)
 	if code != exitDone || errOut.Len() > 0 {
 		t.Errorf("help %v: exit %d, %s", args, code, &errOut)
 	}

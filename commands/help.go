@@ -19,7 +19,7 @@ func appHelp(app *cli.App, note string) string {
 
 usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 `)
-	for _, g := range groups {
+	for _, g := range groups() {
 		if g.title == "" {
 			continue
 		}
@@ -31,24 +31,26 @@ usage: {{.Name}} [@HANDLE] [--json] COMMAND [flags] [arguments]
 	if note != "" {
 		note = "\n" + literal(terminal.Wrap(note, 80)) + "\n"
 	}
-	return b.String() + `
-flags, before or after the command:
-  -a HANDLE      use the agent HANDLE, like @HANDLE; searches the default
-                 folders of configurations, and your crontab
-  --config FILE  use this configuration; default: $AGENTSTATELOOP_CONFIG,
-                 ./agent.toml, $XDG_CONFIG_HOME/agentstateloop/agent.toml
-                 (or ~/.config/agentstateloop/agent.toml)
-  --json         print JSON, also for errors; see docs/json.md
-  --help         show this help, or that of a command
-  --version      print the version
-` + note + `
+	b.WriteString("\nflags, before or after the command:\n")
+	for _, f := range globalFlags {
+		b.WriteString(literal(terminal.WrapHanging(fmt.Sprintf("  %-13s  %s", f.head(), f.text), 80, 17) + "\n"))
+	}
+	return b.String() + note + `
 start with agentstateloop init; for details: agentstateloop COMMAND --help
 
-exit codes: 0 done, or nothing to do; 1 error; 2 invalid usage or configuration;
-3 the cycle ran but mail, mesh or a login failed; 75 another poll is running;
-of nudge --wait: 4 refused, 5 timed out, 6 failed
-`
+` + terminal.Wrap("exit codes: "+exitCodes, 80) + "\n"
 }
+
+// globalFlags are the flags of all commands, for people.
+var globalFlags = []flagHelp{
+	{"-a", " HANDLE", "use the agent HANDLE, like @HANDLE; searches the default folders of configurations, and your crontab"},
+	{"--config", " FILE", "use this configuration; default: $AGENTSTATELOOP_CONFIG, ./agent.toml, $XDG_CONFIG_HOME/agentstateloop/agent.toml (or ~/.config/agentstateloop/agent.toml)"},
+	{"--json", "", "print JSON, also for errors; see docs/json.md"},
+	{"--help", "", "show this help, or that of a command"},
+	{"--version", "", "print the version"},
+}
+
+const exitCodes = `0 done, or nothing to do; 1 error; 2 invalid usage or configuration; 3 the cycle ran but mail, mesh or a login failed; 75 another poll is running; of nudge --wait: 4 refused, 5 timed out, 6 failed`
 
 // literal returns a template that produces text.
 func literal(text string) string { return "{{" + strconv.Quote(text) + "}}" }
@@ -64,7 +66,7 @@ func setHelp(c *cli.Command) {
 // commandHelp is the help page of a command, without its flags.
 const commandHelp = `{{.HelpName}} - {{.Usage}}
 
-usage: {{.HelpName}}{{if .Subcommands}} COMMAND{{end}}{{if .VisibleFlags}} [flags]{{end}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
+usage: {{.HelpName}}{{if .Subcommands}} COMMAND{{end}} [flags]{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
 {{if .Subcommands}}
 commands:
 {{range .VisibleCommands}}  {{printf "%-11s" .Name}} {{.Usage}}
@@ -74,32 +76,45 @@ commands:
 flags, as well as -a HANDLE, --config FILE and --json:
 `
 
-// flagLines returns the lines of a help page for flags, in the given order. A word in backquotes
-// in a flag's usage is the name of its value. If the usage begins with that word and a colon,
-// both are left out.
+// flagHelp is the help of a flag.
+type flagHelp struct {
+	flag  string // such as --timeout
+	value string // such as " DURATION", "[=POINT]" or ""
+	text  string
+}
+
+func (f flagHelp) head() string { return f.flag + f.value }
+
+// flagLines returns the lines of a help page for flags.
 func flagLines(flags []cli.Flag) string {
 	var b strings.Builder
 	for _, f := range flags {
-		f := f.(cli.DocGenerationFlag)
-		before, rest, _ := strings.Cut(f.GetUsage(), "`")
-		value, after, _ := strings.Cut(rest, "`")
-		usage := before + value + after
-		if text, alone := strings.CutPrefix(after, ": "); alone && before == "" {
-			usage = text
-		}
-		head := dashed(f.Names()[0])
-		if mayStandAlone(f) {
-			head += "[=" + value + "]"
-		} else if value != "" {
-			head += " " + value
-		}
-		if given := defaultOf(f); given != "" {
-			usage += " (default: " + given + ")"
-		}
-		fmt.Fprintf(&b, "  %s\t%s\n", head, usage)
+		h := helpOf(f)
+		fmt.Fprintf(&b, "  %s\t%s\n", h.head(), h.text)
 	}
 	b.WriteString("  --help\tshow this help\n")
 	return b.String()
+}
+
+// helpOf returns the help of a flag. A word in backquotes in the flag's usage is the name of its
+// value. If the usage begins with that word and a colon, both are left out.
+func helpOf(f cli.Flag) flagHelp {
+	doc := f.(cli.DocGenerationFlag)
+	before, rest, _ := strings.Cut(doc.GetUsage(), "`")
+	value, after, _ := strings.Cut(rest, "`")
+	h := flagHelp{flag: dashed(f.Names()[0]), text: before + value + after}
+	if text, alone := strings.CutPrefix(after, ": "); alone && before == "" {
+		h.text = text
+	}
+	if mayStandAlone(f) {
+		h.value = "[=" + value + "]"
+	} else if value != "" {
+		h.value = " " + value
+	}
+	if given := defaultOf(doc); given != "" {
+		h.text += " (default: " + given + ")"
+	}
+	return h
 }
 
 // defaultOf returns the default of a flag, or "".
@@ -116,11 +131,8 @@ type helpOutput struct {
 	Help    string `json:"help"`
 }
 
-// pageAsJSON prints the requested help page, or the version, as JSON.
-func (p *program) pageAsJSON(app *cli.App, asked *arrangement, arranged []string) error {
-	if !asked.help && asked.hasSwitch(cli.VersionFlag.Names()...) {
-		return p.out.JSON(buildOf())
-	}
+// helpAsJSON prints the requested help page as JSON.
+func (p *program) helpAsJSON(app *cli.App, asked *arrangement, arranged []string) error {
 	var page bytes.Buffer
 	app.Writer = &page
 	if err := app.Run(append([]string{name}, arranged...)); err != nil {

@@ -65,8 +65,10 @@ func runForScript() int {
 		fmt.Fprintln(os.Stderr, err)
 		return exitError
 	}
+	example, _ := os.ReadFile(os.Getenv("TEST_EXAMPLE")) // an agent does not have it
 	recorder := newJSONRun(os.Getenv("TEST_JSON"), os.Args)
 	p := program{
+		build: Build{Example: string(example)},
 		stdin: os.Stdin,
 		out: terminal.Output{
 			Stdout: recorder.stdout(), Stderr: os.Stderr,
@@ -79,7 +81,7 @@ func runForScript() int {
 				return account.Account{Home: os.Getenv("TEST_HOME"), Known: true}, nil
 			},
 			Executable: os.Executable,
-			Version:    version(),
+			Version:    Build{}.version(),
 			Now:        now,
 			Secrets:    new(secret.Known),
 		},
@@ -303,6 +305,11 @@ func setUp(env *testscript.Env, printed string) error {
 	env.Setenv("HOME", dir)
 	env.Setenv("PATH", dir+":"+services.Bin()+":"+env.Getenv("PATH")) // its crontab, also where no configuration names it
 	env.Setenv("TEST_JSON", printed)
+	example, err := filepath.Abs("../agent.toml.example")
+	if err != nil {
+		return err
+	}
+	env.Setenv("TEST_EXAMPLE", example)
 	proc, err := crontest.WriteProc(dir)
 	if err != nil {
 		return err

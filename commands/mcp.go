@@ -63,7 +63,7 @@ func (o *mcpOptions) run(c *call) error {
 	if o.approve {
 		tools = append(tools, caller.approveTool())
 	}
-	server := mcpserver.Server{Name: name, Version: version(), Tools: tools, Instructions: caller.instructions(), Secrets: c.loader.Secrets}
+	server := mcpserver.Server{Name: name, Version: c.build.version(), Tools: tools, Instructions: caller.instructions(), Secrets: c.loader.Secrets}
 	return server.Serve(c.ctx, c.stdin, c.out.Stdout)
 }
 

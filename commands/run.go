@@ -32,8 +32,9 @@ const attemptCommand = "__attempt"
 // Run runs the program and returns the exit code (docs/protocol.md, "Exit codes
 // and errors"). args and environ are as in os.Args and os.Environ. Data goes to
 // stdout, everything else to stderr. Run never exits itself.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
+func Run(ctx context.Context, build Build, args []string, stdin io.Reader, stdout, stderr io.Writer, environ []string) int {
 	p := program{
+		build: build,
 		stdin: stdin,
 		out: terminal.Output{
 			Stdout: stdout, Stderr: stderr,
@@ -44,7 +45,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 			Environ:    environ,
 			Account:    account.Current,
 			Executable: os.Executable,
-			Version:    version(),
+			Version:    build.version(),
 			Now:        time.Now,
 			Secrets:    new(secret.Known),
 		},
@@ -56,6 +57,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 // program holds the streams, the environment and the clock of one run.
 type program struct {
+	build  Build
 	stdin  io.Reader
 	unread func() bool // reports whether the reader of stdout has gone
 	raw    io.Writer   // stdout as it is, for an archive
@@ -169,8 +171,7 @@ func (w *errWriter) Write(text []byte) (int, error) {
 // command runs the command named in the arguments.
 func (p *program) command(ctx context.Context, args []string) error {
 	if len(args) == 1 && args[0] == "--version" {
-		p.out.Printf("%s\n", versionLine()) // does not need the command line
-		return nil
+		return p.printVersion() // does not need the command line
 	}
 	app := p.appFor(args)
 	p.json = wantsJSON(app, args)
@@ -183,13 +184,14 @@ func (p *program) runApp(ctx context.Context, app *cli.App, args []string) error
 		_, err = arrange(p.app(), args) // because the error may list all commands
 		return err
 	}
-	if asked := arrangeLoosely(app, args); len(asked.commands) == 0 && !asked.help && asked.hasSwitch("a", "agent", "config") {
+	asked := arrangeLoosely(app, args)
+	switch {
+	case !asked.help && asked.hasSwitch(cli.VersionFlag.Names()...):
+		return p.printVersion()
+	case len(asked.commands) == 0 && !asked.help && asked.hasSwitch("a", "agent", "config"):
 		return terminal.Usagef(fmt.Sprintf("name a command: %s %s status; %[1]s --help lists the commands", name, strings.Join(args, " ")), "no command was given")
-	}
-	if p.json {
-		if asked := arrangeLoosely(app, args); asked.help || len(asked.commands) == 0 {
-			return p.pageAsJSON(app, asked, arranged)
-		}
+	case p.json && (asked.help || len(asked.commands) == 0):
+		return p.helpAsJSON(app, asked, arranged)
 	}
 	err = app.RunContext(ctx, append([]string{name}, arranged...))
 	if page, ok := app.Writer.(*terminal.Page); ok {

@@ -17,7 +17,7 @@ func TestLibraryLogIsRedacted(t *testing.T) {
 	path := writeConfig(t, agentSection+"[turn]\ncommand = [\"./reply.sh\"]\n[mesh]\nurl = \"http://127.0.0.1:1\"\ntoken_env = \"TOKEN\"\n")
 	var out, errs bytes.Buffer
 	args := []string{name, "--config", path, "status"}
-	if code := Run(t.Context(), args, nil, &out, &errs, []string{"TOKEN=mesh-canary-4711"}); code != exitDone {
+	if code := Run(t.Context(), Build{}, args, nil, &out, &errs, []string{"TOKEN=mesh-canary-4711"}); code != exitDone {
 		t.Fatalf("exit code %d\n%s", code, &errs)
 	}
 	log.Print("the server said mesh-canary-4711")

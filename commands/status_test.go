@@ -53,7 +53,7 @@ func TestStatusWatchShowsChanges(t *testing.T) {
 // TestUnwritableOutputFails checks that output that cannot be written is an error, in every command.
 func TestUnwritableOutputFails(t *testing.T) {
 	var stderr strings.Builder
-	if code := Run(t.Context(), []string{name, "--help"}, nil, fullDisk{}, &stderr, nil); code != exitError {
+	if code := Run(t.Context(), Build{}, []string{name, "--help"}, nil, fullDisk{}, &stderr, nil); code != exitError {
 		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(stderr.String(), "no space left") || !strings.Contains(stderr.String(), "hint: the command did its work") {

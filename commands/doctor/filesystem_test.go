@@ -29,9 +29,9 @@ func TestFileSystemTypeFindings(t *testing.T) {
 // TestEnoughSpaceIsNoFinding checks a file system with enough space, also one that does not count
 // its files. TestLimits checks the limits for free bytes and files.
 func TestEnoughSpaceIsNoFinding(t *testing.T) {
-	for _, files := range []uint64{1000, 0} {
-		if got := levels(checkSpace(&unix.Statfs_t{Bsize: 1 << 20, Bavail: 1000, Files: files, Ffree: files})); got != "" {
-			t.Errorf("%d files: got %q", files, got)
+	for _, fs := range []unix.Statfs_t{{Bsize: 1 << 20, Bavail: 1000, Files: 1000, Ffree: 1000}, {Bsize: 1 << 20, Bavail: 1000}} {
+		if got := levels(checkSpace(&fs)); got != "" {
+			t.Errorf("%d files: got %q", fs.Files, got)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package listen_test
 
 import (
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,6 +26,16 @@ func TestNotify(t *testing.T) {
 	check(t, listen.Notify("", listen.Ready))
 	if err := listen.Notify(filepath.Join(t.TempDir(), "nobody"), listen.Ready); err == nil {
 		t.Error("no error without a socket")
+	}
+}
+
+// TestPackagedUnit compares the unit of the packages with Unit. It serves all agents of the user,
+// whose home directory systemd puts in the place of %h.
+func TestPackagedUnit(t *testing.T) {
+	want := strings.ReplaceAll(listen.Unit([]string{"/usr/bin/agentstateloop", "listen", "%h/.config/agentstateloop"}), "%%h", "%h")
+	got, err := os.ReadFile("../../packaging/systemd/agentstateloop.service")
+	if err != nil || string(got) != want {
+		t.Errorf("packaging/systemd/agentstateloop.service: %v; it is\n%s\nwant\n%s", err, got, want)
 	}
 }
 

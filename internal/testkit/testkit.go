@@ -91,7 +91,7 @@ func InMemory() error {
 	if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" || os.Getenv("TMPDIR") != "" {
 		return nil
 	}
-	if err := syscall.Statfs(memory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < room || fs.Flags&noExec != 0 {
+	if err := syscall.Statfs(memory, &fs); err != nil || uint64(fs.Bavail)*uint64(fs.Bsize) < room || fs.Flags&noExec != 0 {
 		return nil
 	}
 	return os.Setenv("TMPDIR", memory)
