@@ -29,8 +29,9 @@ func moveCommand(p *program) *cli.Command {
 		ArgsUsage: "FILE",
 		Description: `For another machine: waits for the running turn and those that follow it at
 once, removes the crontab lines or the timer, marks the agent as moved, and
-writes an archive as backup does. From then on the agent does nothing here: each command refuses,
-and says where it went. On the other machine, restore goes on where it stopped.
+writes an archive as backup does. From then on the agent does nothing here: each
+command refuses, and says where it went. On the other machine, restore goes on
+where it stopped.
 
 If move is interrupted, run it again. --cancel brings the agent back here; then
 do not restore the archive anywhere.

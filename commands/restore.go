@@ -31,10 +31,10 @@ func restoreCommand(p *program) *cli.Command {
 		Usage:     "bring an agent back from a backup",
 		ArgsUsage: "FILE|-",
 		Description: `Puts the files of an archive of backup or move in their places, marks the
-state as restored, installs the crontab line or the timer, and runs the checks of
-doctor.
-Files below the old home directory go below yours. It replaces no file: first
-remove an agent that is there. If anything is wrong, it changes nothing.
+state as restored, installs the crontab line or the timer, and runs the checks
+of doctor. Files below the old home directory go below yours. It replaces no
+file: first remove an agent that is there. If anything is wrong, it changes
+nothing.
 
 An archive of backup is older than the mailbox. No mail is answered twice: the
 agent compares the mailbox with its state, runs new mail, and mails you a list
