@@ -453,7 +453,7 @@ func (t Timer) run(ctx context.Context, program string, args ...string) (string,
 		err = fmt.Errorf("%w: %w", err, ErrNoProgram)
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
-	case noBus(complaint):
+	case program != "loginctl" && noBus(complaint):
 		err = fmt.Errorf("%w (%q): %w", err, complaint, ErrNoBus)
 	case complaint != "":
 		err = fmt.Errorf("%w: %q", err, complaint)

@@ -153,3 +153,54 @@ func TestHandles(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestPackagedTimer checks that an enabled timer of the template units counts as the timer of its
+// configuration alone: nothing is written next to it, and Remove disables it.
+func TestPackagedTimer(t *testing.T) {
+	m := newManager(t)
+	u := newTimer(m, Systemd)
+	u.Config = filepath.Join(m.Home, ".config/agentstateloop/my.toml")
+	instance := filepath.Join(m.Home, systemdFolder, wantsFolder, "agentstateloop-poll@my.timer")
+	if got := u.Missing(); got == "" {
+		t.Error("nothing is missing")
+	}
+	if err := write(File{instance, ""}); err != nil {
+		t.Fatal(err)
+	}
+	if got := u.Missing(); got != "" || u.Running() != "agentstateloop-poll@my.timer" {
+		t.Errorf("missing %q, running %q", got, u.Running())
+	}
+	other := u
+	other.Config = filepath.Join(m.Home, ".config/agentstateloop/other.toml")
+	if got := other.Missing(); got == "" || other.Running() != other.Name() {
+		t.Errorf("another agent: missing %q, running %q", got, other.Running())
+	}
+	if err := u.Write(); err != nil {
+		t.Error(err)
+	}
+	if found, err := u.Installed(); err != nil || !slices.Equal(found, []string{instance}) {
+		t.Errorf("installed: %q, %v", found, err)
+	}
+	if removed, _ := u.Remove(t.Context()); !slices.Equal(removed, []string{instance}) {
+		t.Errorf("removed: %q", removed)
+	}
+	if calls, _ := m.Calls(); !slices.Contains(calls, "systemctl --user disable --now agentstateloop-poll@my.timer") {
+		t.Errorf("calls: %q", calls)
+	}
+}
+
+// TestWords checks the quotes in the output of systemctl. The samples are those of systemd 252.
+func TestWords(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                                    nil,
+		"A=1\nPATH=/usr/bin:/bin\n":           {"A=1", "PATH=/usr/bin:/bin"},
+		`PATH=/bin "TOOL=my tool" B=2` + "\n": {"PATH=/bin", "TOOL=my tool", "B=2"},
+		`"A=say \"x\" \$HOME"`:                {`A=say "x" $HOME`},
+		`A=$'it\'s' B=$'x y'`:                 {"A=it's", "B=x y"},
+		"EMPTY=\n":                            {"EMPTY="},
+	} {
+		if got := words(text); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

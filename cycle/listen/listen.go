@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"agentstateloop/cron/timer"
 	"agentstateloop/cycle"
 	"agentstateloop/internal/secret"
 )
@@ -193,17 +194,13 @@ func Notify(socket, state string) error {
 // Unit returns a systemd user unit that runs argv. Stopping the unit ends only the listener's
 // own process, so turns survive a restart.
 func Unit(argv []string) string {
-	var words []string
-	for _, w := range argv {
-		words = append(words, Quote(w))
-	}
 	return `[Unit]
 Description=agentStateLoop: wake agents at once
 After=network-online.target
 
 [Service]
 Type=notify
-ExecStart=` + strings.Join(words, " ") + `
+ExecStart=` + timer.ExecStart(argv) + `
 Restart=always
 RestartSec=5
 WatchdogSec=60
@@ -212,10 +209,4 @@ KillMode=process
 [Install]
 WantedBy=default.target
 `
-}
-
-// Quote returns s as a single word of ExecStart (systemd.service(5), COMMAND LINES).
-func Quote(s string) string {
-	s = strings.NewReplacer(`\`, `\\`, `"`, `\"`, `%`, `%%`, `$`, `$$`).Replace(s)
-	return `"` + s + `"`
 }

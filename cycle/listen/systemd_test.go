@@ -29,9 +29,9 @@ func TestNotify(t *testing.T) {
 }
 
 func TestUnit(t *testing.T) {
-	unit := listen.Unit([]string{"/opt/a b/agentstateloop", "listen", `50%"$x`})
+	unit := listen.Unit([]string{"/opt/a $b/agentstateloop", "listen", `50%"$x`})
 	for _, want := range []string{
-		`ExecStart="/opt/a b/agentstateloop" "listen" "50%%\"$$x"`, "KillMode=process", "Type=notify", "WantedBy=default.target",
+		`ExecStart="/opt/a $b/agentstateloop" "listen" "50%%\"$$x"`, "KillMode=process", "Type=notify", "WantedBy=default.target",
 	} {
 		if !strings.Contains(unit, want+"\n") {
 			t.Errorf("%q is missing in:\n%s", want, unit)

@@ -53,10 +53,11 @@ wait_for() {
 }
 "$program" --config "$dir/agent.toml" init --no-network >init 2>&1
 wait_for '[ -e started ]'
+systemctl --user show --property=ActiveState,Result agentstateloop-goulard3120.service >service
 systemctl --user daemon-reload
 systemctl --user restart agentstateloop-goulard3120.timer
-systemctl --user show --property=ActiveState,Result agentstateloop-goulard3120.service >service
-pgrep -f 'sleep 300' >alive
+systemctl --user stop agentstateloop-goulard3120.service
+pgrep -x sleep >alive
 "$program" --config "$dir/agent.toml" doctor --no-network --all >doctor 2>&1 || true
 touch stop
 wait_for '"$program" --config "$dir/agent.toml" status --json | grep -q "\"status\": \"idle\""'
