@@ -236,7 +236,7 @@ func (u *uninstaller) timer() timer.Timer {
 	if err != nil {
 		home = "/" // has no units
 	}
-	return timer.Timer{Agent: u.handle, Home: home}
+	return timer.Timer{Agent: u.handle, Home: home, Config: u.path}
 }
 
 // store returns the agent's state directory.
@@ -398,10 +398,15 @@ func listenerUnits(home, path string) (units []string) {
 	if path == "" {
 		return nil
 	}
+	_, words, _ := strings.Cut(timer.ExecStart([]string{name, "--config", path, "listen"}), " ")       // with any program
 	files, _ := filepath.Glob(filepath.Join(config.QuoteGlob(home), ".config/systemd/user/*.service")) // the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
+<<<<<<< HEAD
 		if err == nil && strings.Contains(string(text), timer.ExecStart([]string{"", "--config", path, "listen"})[len(`""`):]) {
+=======
+		if err == nil && strings.Contains(string(text), words) {
+>>>>>>> h33-uninstall
 			units = append(units, file)
 		}
 	}
