@@ -402,11 +402,7 @@ func listenerUnits(home, path string) (units []string) {
 	files, _ := filepath.Glob(filepath.Join(config.QuoteGlob(home), ".config/systemd/user/*.service")) // the pattern is valid
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-<<<<<<< HEAD
-		if err == nil && strings.Contains(string(text), timer.ExecStart([]string{"", "--config", path, "listen"})[len(`""`):]) {
-=======
 		if err == nil && strings.Contains(string(text), words) {
->>>>>>> h33-uninstall
 			units = append(units, file)
 		}
 	}

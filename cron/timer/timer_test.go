@@ -136,27 +136,6 @@ func TestWithoutManager(t *testing.T) {
 	}
 }
 
-<<<<<<< HEAD
-=======
-// TestHandles finds the agents that have any file of a timer, and ignores other units.
-func TestHandles(t *testing.T) {
-	home := t.TempDir()
-	for _, path := range []string{
-		".config/systemd/user/agentstateloop-one.timer", ".config/systemd/user/agentstateloop-one.service",
-		".config/systemd/user/timers.target.wants/agentstateloop-two.timer", "Library/LaunchAgents/agentstateloop.three.plist",
-		".config/systemd/user/agentstateloop.service", ".config/systemd/user/agentstateloop-poll@.timer", ".config/systemd/user/other.timer",
-	} {
-		path = filepath.Join(home, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := Handles(home); !slices.Equal(got, []string{"one", "two", "three"}) {
-		t.Errorf("got %q", got)
-	}
-}
-
->>>>>>> h33-uninstall
 // TestPackagedTimer checks that an enabled timer of the template units counts as the timer of its
 // configuration alone: nothing is written next to it, and Remove disables it.
 func TestPackagedTimer(t *testing.T) {
@@ -206,7 +185,6 @@ func TestWords(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-<<<<<<< HEAD
 }
 
 // TestHandles finds the agents that have any file of a timer, and ignores other units.
@@ -225,6 +203,4 @@ func TestHandles(t *testing.T) {
 	if got := Handles(home); !slices.Equal(got, []string{"one", "two", "three"}) {
 		t.Errorf("got %q", got)
 	}
-=======
->>>>>>> h33-uninstall
 }
