@@ -28,7 +28,7 @@ type sealOptions struct {
 func (o *sealOptions) flags() []cli.Flag {
 	return []cli.Flag{
 		switchFlag(&o.secrets, "secrets", "add the secrets, encrypted with age"),
-		repeatedFlag(&o.recipients, "recipient", "`AGE1…`: public key that decrypts them; may be repeated"),
+		repeatedFlag(&o.recipients, "recipient", "`KEY`: public key that decrypts them; may be repeated"),
 		textFlag(&o.passphraseFile, "passphrase-file", "`FILE`: file (0600) with a passphrase instead"),
 	}
 }

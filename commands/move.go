@@ -95,6 +95,7 @@ func (o *moveOptions) run(c *call, a *cycle.Agent) error {
 	options.To = cmp.Or(options.To, "another machine")
 	err = a.Move(c.ctx, options, func() error {
 		if written {
+			backup.RemoveDrafts(filepath.Dir(file)) // the draft is a second name of the archive
 			return nil
 		}
 		b := backup.Backup{Loader: c.loader, Agent: a, Recipients: recipients, Final: true}

@@ -26,7 +26,7 @@ func (b Backup) WriteFile(ctx context.Context, file string) (archive.Manifest, e
 	if err := CheckFree(file); err != nil {
 		return archive.Manifest{}, err
 	}
-	removeDrafts(filepath.Dir(file))
+	RemoveDrafts(filepath.Dir(file))
 	draft, err := os.CreateTemp(filepath.Dir(file), draftPattern)
 	if err != nil {
 		return archive.Manifest{}, err
@@ -74,8 +74,8 @@ func nameNew(draft, file string) error {
 	return os.Rename(draft, file)
 }
 
-// removeDrafts removes the drafts of processes that were killed.
-func removeDrafts(dir string) {
+// RemoveDrafts removes the drafts of archives in dir whose processes were killed.
+func RemoveDrafts(dir string) {
 	drafts, _ := filepath.Glob(filepath.Join(config.QuoteGlob(dir), draftPattern))
 	for _, name := range drafts {
 		f, err := osfile.Open(name)

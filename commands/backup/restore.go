@@ -121,11 +121,11 @@ func (p *placing) begin(ctx context.Context, h archive.Header) (string, error) {
 		return "", err
 	}
 	if _, err := os.Lstat(p.configFile); err == nil {
-		return "", terminal.Usagef("restore to another place with --config FILE and --state-dir DIR, or remove the agent that is there: `"+terminal.Program+" uninstall`", "%s already exists", p.configFile)
+		return "", terminal.Usagef("restore to another place with --config FILE and --state-dir DIR, or remove the agent that is there: `"+terminal.Program+" uninstall --purge`", "%s already exists", p.configFile)
 	}
 	for _, known := range p.Loader.Known(ctx) {
 		if known.Handle == h.Handle {
-			return "", terminal.Usagef("an agent works in one place: remove that one first", "@%s already exists on this machine, in %s", h.Handle, known.Path)
+			return "", terminal.Usagef("an agent works in one place: remove that one first with `"+terminal.Program+" @"+h.Handle+" uninstall --purge`", "@%s already exists on this machine, in %s", h.Handle, known.Path)
 		}
 	}
 	if err := p.makeStage(); err != nil {
