@@ -70,6 +70,9 @@ func (r Restore) File(ctx context.Context, file string, stdin io.Reader) (Restor
 	if err := ctx.Err(); err != nil {
 		return Restored{}, err
 	}
+	if err := p.makeWorkdir(); err != nil {
+		return Restored{}, err
+	}
 	if err := p.put(); err != nil {
 		return Restored{}, err
 	}
@@ -509,6 +512,20 @@ func (p *placing) placedState() bool {
 	_, err := os.Lstat(p.stageFile(archive.StateFolder))
 	_, record := os.Lstat(p.stageFile(recordName))
 	return errors.Is(err, fs.ErrNotExist) && record == nil
+}
+
+// makeWorkdir makes the agent's folder below the home directory, which is not in the archive. Without it
+// the agent could start no turn.
+func (p *placing) makeWorkdir() error {
+	dir := p.conf.Workdir()
+	if below, err := filepath.Rel(p.home, dir); dir == "" || err != nil || !filepath.IsLocal(below) {
+		return nil
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	p.manifest.LeftOut = append(p.manifest.LeftOut, dir+": the agent's folder is not part of a backup, and an empty one was made")
+	return os.MkdirAll(dir, 0o700)
 }
 
 // result describes the restored agent.
