@@ -428,6 +428,24 @@ func TestMailDuringRestore(t *testing.T) {
 	h.wantReplies("I read: new and read")
 }
 
+// TestRestoredBeforeFirstPoll checks a backup that never read the mailbox: its unread mail of any age
+// runs, as at a first poll, and mail that was read since is not passed.
+func TestRestoredBeforeFirstPoll(t *testing.T) {
+	t.Parallel()
+	h := newFixture(t)
+	_, err := h.mail.Append(letter{id: "<old@example.com>", body: "old and unread"}.raw(), morning.AddDate(0, 0, -9))
+	check(t, err)
+	h.receive(letter{id: "<read@example.com>", body: "read since"}, imap.FlagSeen)
+	check(t, h.agent.MarkRestored(t.Context(), morning, "backup.tar"))
+	h.poll()
+	h.pollAfter(time.Minute)
+	h.wantReplies("I read: old and unread")
+	h.wantCounted(1)
+	if s := h.state(); !s.Restore.Over || s.Restore.Unknown != 1 || s.Restore.Run != 1 {
+		t.Errorf("%+v", s.Restore)
+	}
+}
+
 // TestRenumberedAndRestored checks that mail which the backup knows is a duplicate, although its
 // server has given it another number since.
 func TestRenumberedAndRestored(t *testing.T) {
