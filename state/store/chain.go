@@ -41,6 +41,11 @@ type stored struct {
 	// Settled is set by a commit that changed only times: the rest of the state was already
 	// durable. See writeTimes.
 	Settled bool `json:"settled,omitempty"`
+
+	// File is the identity of the file itself, the last member. See identified.
+	File osfile.Identity `json:"file,omitzero"`
+
+	copied bool // the state was read from a copy of its file
 }
 
 // digest is the SHA-256 of a line without its sum.

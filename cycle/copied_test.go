@@ -1,0 +1,81 @@
+package cycle_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle"
+	"agentstateloop/internal/osfile"
+	"agentstateloop/state"
+)
+
+// TestCopiedDirectory puts an old copy of the state directory back, as a person does who knows no
+// `restore`. The next poll treats it as a restore, once. A directory that `restore` or a move has
+// put there is known already.
+func TestCopiedDirectory(t *testing.T) {
+	for name, c := range map[string]struct {
+		mark func(t *testing.T, a *cycle.Agent)
+		want string // the reason of the one line about a restore; "": no line
+	}{
+		"by hand": {func(*testing.T, *cycle.Agent) {}, "from a copy of the state directory, made at 2026-01-05 09:01"},
+		"by restore": {func(t *testing.T, a *cycle.Agent) {
+			check(t, a.MarkRestored(t.Context(), morning, "backup.tar.gz"))
+		}, "from backup.tar.gz, made at 2026-01-05 09:00"},
+		"by a move": {func(t *testing.T, a *cycle.Agent) { check(t, a.MarkStays(t.Context())) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newFixture(t)
+			h.pollAfter(time.Minute)
+			if !h.knowsFiles() {
+				t.Skip("files have no birth times here")
+			}
+			dir := h.agent.Store.Dir
+			copied := dir + ".copy"
+			runProgram(t, "cp", "-a", dir, copied)
+			h.pollAfter(time.Minute)
+			h.pollAfter(time.Hour)
+			if got := h.restores(); len(got) != 0 {
+				t.Fatalf("without a restore the history says %q", got)
+			}
+			check(t, os.RemoveAll(dir))
+			runProgram(t, "cp", "-a", copied, dir)
+			h.agent = h.blueprint.agent(h.clock.Now) // of another process
+			c.mark(t, h.agent)
+			for range 3 {
+				h.pollAfter(time.Minute)
+			}
+			got := strings.Join(h.restores(), "; ")
+			if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) || strings.Contains(got, ";") {
+				t.Errorf("the history says %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// restores returns the reasons of the history lines about restores.
+func (h *fixture) restores() (reasons []string) {
+	for _, l := range h.lines(state.LineRecovery) {
+		if l.What == state.WordRestored {
+			reasons = append(reasons, l.Reason)
+		}
+	}
+	return reasons
+}
+
+// knowsFiles reports whether the system has identities of files.
+func (h *fixture) knowsFiles() bool {
+	f, err := os.Open(h.agent.Store.Path("state.json"))
+	check(h.t, err)
+	defer f.Close()
+	return osfile.Identify(f) != osfile.Identity{}
+}
+
+func runProgram(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %q: %v: %s", name, args, err, out)
+	}
+}
