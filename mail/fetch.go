@@ -25,6 +25,7 @@ type head struct {
 	at      time.Time
 	size    int64
 	seen    bool
+	replied bool     // \Answered is set
 	raw     []byte   // the requested bytes; nil in a scan once judged
 	broken  bool     // the server answered without a header
 	message *Message // nil if the mail is not for this agent
@@ -137,7 +138,7 @@ func (s *Session) readHead(msg *imapclient.FetchMessageData, maxBytes int64) (he
 		case imapclient.FetchItemDataRFC822Size:
 			h.size = item.Size
 		case imapclient.FetchItemDataFlags:
-			h.seen = slices.Contains(item.Flags, imap.FlagSeen)
+			h.seen, h.replied = slices.Contains(item.Flags, imap.FlagSeen), slices.Contains(item.Flags, imap.FlagAnswered)
 		case imapclient.FetchItemDataBodySection:
 			if item.Literal == nil || !h.broken {
 				continue

@@ -26,6 +26,7 @@ import (
 type Mailbox struct {
 	Server
 	Name string // "" is INBOX
+	Sent string // the folder for sent mail; "" asks the server
 
 	// Now is the clock for Cursor.Complete; nil means time.Now.
 	Now func() time.Time

@@ -30,6 +30,14 @@ type Message struct {
 	Seen   bool      // \Seen was set: somebody had opened it
 	Header message.Header
 
+	// Answered is the flag \Answered, which we and mail programs set on a mail that was answered.
+	// CallsOthers reports whether the subject calls other agents, so that \Answered may be theirs.
+	Answered, CallsOthers bool
+
+	// Before reports whether the mail was in the mailbox at the first scan after a restore: it may
+	// have been answered already.
+	Before bool
+
 	// Digest is the same for a copy of the mail under another key. For a proved mail it is a
 	// hash of the signed content, otherwise the Message-ID and a hash of the header. Without a
 	// Message-ID, it has time and size instead. OldDigest is the digest that earlier versions
@@ -122,6 +130,9 @@ type EndedFetch struct {
 // With an error, Scan still returns the mails kept before it, and a Cursor that matches them.
 // Complete moves only when the only mails still owed are those whose fetch has failed. A
 // session sees the mailbox as it was when it was opened.
+//
+// After a restore (Cursor.Restored) Scan marks the mail that was in the mailbox at the first scan, in
+// Message.Before, until all of it has been read.
 func (s *Session) Scan(ctx context.Context, cur state.Cursor, f trust.Filter, limit int, keep Keep) (Scan, error) {
 	sc := s.scanner(ctx, cur, f, limit, keep)
 	return sc.scan(sc.run)
@@ -190,6 +201,9 @@ func (sc *scanner) run() error {
 	if err := sc.placeCursor(); err != nil {
 		return err
 	}
+	if err := sc.placeRestored(); err != nil {
+		return err
+	}
 	unseen := sc.out.Cursor.Unseen // the next session asks for the UIDs that this one does not show
 	owed, failing := sc.dueMail()
 	if err := sc.takeUIDs(owed); err != nil {
@@ -222,6 +236,7 @@ func (sc *scanner) run() error {
 		return err
 	}
 	sc.markComplete()
+	sc.endRestored()
 	return sc.takeReports()
 }
 

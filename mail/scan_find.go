@@ -42,16 +42,9 @@ func (sc *scanner) placeCursor() error {
 // resetCursor sets the cursor to the end of the mailbox. The mails below it that c finds are
 // owed.
 func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error {
-	next := sc.uidNext
-	if next == 0 {
-		last, _, err := sc.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
-		if err != nil {
-			return err
-		}
-		next = 1
-		if len(last) > 0 {
-			next = last[len(last)-1] + 1 // search returns no UID without a successor
-		}
+	next, err := sc.end()
+	if err != nil {
+		return err
 	}
 	var others []string
 	if !complete.IsZero() {
@@ -70,6 +63,9 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	sc.out.Cursor = state.Cursor{
 		Mailbox: sc.mailbox.ID(), Validity: sc.uidValidity, Next: next, Owed: found, Complete: complete,
 	}
+	if old.Restored != nil {
+		sc.out.Cursor.Restored = &state.RestoredMail{Below: next} // its UIDs are other ones now
+	}
 	if old.Mailbox != sc.mailbox.ID() || old.Validity != sc.uidValidity {
 		return nil
 	}
@@ -83,6 +79,42 @@ func (sc *scanner) resetCursor(c imap.SearchCriteria, complete time.Time) error 
 	}
 	sc.recordUnseen(old.Unseen.Without(state.UIDRange{First: next, Last: math.MaxUint32})...)
 	return nil
+}
+
+// end returns the UID after the last mail of the mailbox.
+func (sc *scanner) end() (uint32, error) {
+	if sc.uidNext != 0 {
+		return sc.uidNext, nil
+	}
+	last, _, err := sc.search(imap.SearchCriteria{UID: []imap.UIDSet{{imap.UIDRange{Start: 0, Stop: 0}}}})
+	if err != nil || len(last) == 0 {
+		return 1, err
+	}
+	return last[len(last)-1] + 1, nil // search returns no UID without a successor
+}
+
+// placeRestored records which mail was in the mailbox at the first scan after a restore.
+func (sc *scanner) placeRestored() error {
+	restored := sc.out.Cursor.Restored
+	if restored == nil || restored.Below != 0 {
+		return nil
+	}
+	var err error
+	restored.Below, err = sc.end()
+	return err
+}
+
+// endRestored ends the restore once all mail that was in the mailbox then has been read. Until then a
+// large mail, a failed fetch or a UID that was not shown holds it open.
+func (sc *scanner) endRestored() {
+	cur := &sc.out.Cursor
+	if cur.Restored == nil || cur.Reread != nil || slices.ContainsFunc(cur.Owed, cur.Restored.Contains) {
+		return
+	}
+	if len(cur.Unseen) > 0 && cur.Restored.Contains(cur.Unseen[0].First) {
+		return
+	}
+	cur.Restored = nil
 }
 
 // rereadAll is how far before Complete a renumbered mailbox is read again, including read mail,
@@ -169,12 +201,12 @@ func (sc *scanner) searchOperator(c imap.SearchCriteria, others ...string) (uids
 
 // search returns the UIDs that c finds, ascending. Of more than maxFound UIDs it returns the
 // first ones, and more is true.
-func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
-	sc.mailbox.startPhase(sc.conn)
-	answer := uidLength * int64(min(sc.mails(), maxFound))
-	sc.conn.allow(answer)
-	sc.conn.paced.expect(answer)
-	data, err := sc.client.UIDSearch(&c, nil).Wait()
+func (s *Session) search(c imap.SearchCriteria) (uids []uint32, more bool, err error) {
+	s.mailbox.startPhase(s.conn)
+	answer := uidLength * int64(min(s.mails(), maxFound))
+	s.conn.allow(answer)
+	s.conn.paced.expect(answer)
+	data, err := s.client.UIDSearch(&c, nil).Wait()
 	if err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)
 	}
@@ -183,7 +215,7 @@ func (sc *scanner) search(c imap.SearchCriteria) (uids []uint32, more bool, err 
 		return nil, false, errors.New("search: the server returned no UIDs")
 	}
 	// Mail that has just come is counted only now.
-	if uids, more, err = foundUIDs(set, sc.mails()); err != nil {
+	if uids, more, err = foundUIDs(set, s.mails()); err != nil {
 		return nil, false, fmt.Errorf("search: %w", err)
 	}
 	return uids, more, nil

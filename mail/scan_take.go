@@ -190,6 +190,8 @@ func (sc *scanner) classify(h *head) {
 	h.message = &Message{
 		Key: fmt.Sprintf("mail:%s.%d.%d", sc.mailbox.ID(), sc.uidValidity, h.uid),
 		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
+		Answered: h.replied, CallsOthers: sc.filter.CallsOthers(header.Subject),
+		Before: sc.out.Cursor.Restored.Contains(h.uid),
 		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
 	}
 	rejected := *h.message
@@ -316,7 +318,7 @@ func (s *Session) FetchLarge(ctx context.Context, cur state.Cursor, uid uint32, 
 	}
 	alone := state.Cursor{
 		Mailbox: cur.Mailbox, Validity: cur.Validity, Next: cur.Next, Complete: cur.Complete,
-		Owed: []uint32{uid}, Large: []uint32{uid},
+		Owed: []uint32{uid}, Large: []uint32{uid}, Restored: cur.Restored,
 	}
 	if failure, failing := cur.Failures[uid]; failing {
 		alone.Failures = map[uint32]state.Failure{uid: failure}

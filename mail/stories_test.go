@@ -223,6 +223,10 @@ func runStories(t *testing.T, fresh func(t *testing.T) host) {
 		"reports about our mail":        storyBounces,
 		"a report, renumbered":          storyBounceRenumbered,
 		"a large mail":                  storyLarge,
+		"a restored mailbox":            storyRestored,
+		"restored, one fails":           storyRestoredFailing,
+		"restored and renumbered":       storyRestoredRenumbered,
+		"restored and swept":            storyRestoredSweep,
 	} {
 		t.Run(name, func(t *testing.T) { story(t, fresh(t)) })
 	}

@@ -59,7 +59,7 @@ func (l *Loader) wireMail(c *Config) (*cycle.Mail, error) {
 		return nil, err
 	}
 	return &cycle.Mail{
-		Mailbox: mail.Mailbox{Server: imap, Name: c.File.Mail.Mailbox, Secrets: l.Secrets},
+		Mailbox: mail.Mailbox{Server: imap, Name: c.File.Mail.Mailbox, Sent: c.File.Replies.Sent, Secrets: l.Secrets},
 		SMTP:    smtp,
 		Address: address,
 		Filter:  filter,

@@ -142,6 +142,32 @@ func EffectOf(msgid, handle string) (effect string, ok bool) {
 	return effect, ok
 }
 
+// answerPrefix begins the effect of each final answer to a message.
+const answerPrefix = "reply."
+
+// IsAnswer reports whether msgid has the form of the id of a final answer of handle. It does not
+// check the MAC.
+func IsAnswer(msgid, handle string) bool {
+	effect, ok := EffectOf(msgid, handle)
+	return ok && strings.HasPrefix(effect, answerPrefix)
+}
+
+// AnsweredIn returns the Message-IDs of the mails that we answered according to the References of
+// h: each stands directly before the id of a final answer of ours, whose MAC is valid. The caller
+// must trust the sender of h. The first id of a long list counts for nothing, because mail
+// programs leave out the ids after it.
+func (i IDs) AnsweredIn(h Header) []string {
+	var answered []string
+	for n := 1; n < len(h.References); n++ {
+		effect, ours := i.Effect(h.References[n])
+		cut := n == 1 && len(h.References) >= maxOwnReferences
+		if ours && strings.HasPrefix(effect, answerPrefix) && !cut {
+			answered = append(answered, h.References[n-1])
+		}
+	}
+	return answered
+}
+
 // OfThread reports whether this agent made msgid for a mail in the thread of an answer with
 // this subject. It needs a valid MAC: an id without one names no thread. A subject that marks a
 // mail as forwarded belongs to no answer.

@@ -2,6 +2,7 @@ package message_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -147,4 +148,35 @@ func FuzzIDs(f *testing.F) {
 			t.Errorf("the answer %q to %q is of another thread", answer, subject)
 		}
 	})
+}
+
+// TestAnsweredIn checks which mails the References of a later mail show as answered.
+func TestAnsweredIn(t *testing.T) {
+	ids, other := agentIDs, agentIDs
+	other.Secret = bytes.Repeat([]byte{8}, 32)
+	answer, ack := ids.Make("reply.t1+abc", "weather"), ids.Make("ack.a1+abc", "weather")
+	long := []string{"<one@x>", answer}
+	for n := range 20 {
+		long = append(long, fmt.Sprintf("<n%d@x>", n))
+	}
+	for _, c := range []struct {
+		name string
+		refs []string
+		want string
+	}{
+		{"answered", []string{"<one@x>", "<two@x>", answer}, "<two@x>"},
+		{"two answers", []string{"<one@x>", answer, "<two@x>", ids.Make("reply.t2", "lunch")}, "<one@x> <two@x>"},
+		{"another case", []string{"<one@x>", strings.ToUpper(answer)}, "<one@x>"},
+		{"an ack", []string{"<one@x>", ack}, ""},
+		{"an answer after the ack", []string{"<one@x>", ack, "<two@x>", answer}, "<two@x>"},
+		{"another key", []string{"<one@x>", other.Make("reply.t1+abc", "weather")}, ""},
+		{"no MAC", []string{"<one@x>", "<reply.t1.goulard3120@example.org>"}, ""},
+		{"only the answer", []string{answer}, ""},
+		{"the id is behind the answer", []string{answer, "<one@x>"}, ""},
+		{"ids are left out behind the first", long, ""},
+	} {
+		if got := strings.Join(ids.AnsweredIn(message.Header{References: c.refs}), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
 }

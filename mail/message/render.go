@@ -46,6 +46,9 @@ type Draft struct {
 	History     string // the head of the history, as "SERIAL.SUM"; "" if unknown
 }
 
+// AgentField is the name of the field with the handle of the agent that sent a mail.
+const AgentField = "X-AgentStateLoop"
+
 // HistoryField is the name of the field with the head of the agent's history at the time when a
 // mail was rendered (docs/protocol.md, "The audit chain").
 const HistoryField = "X-AgentStateLoop-History"
@@ -113,7 +116,7 @@ func (d Draft) header(b *bytes.Buffer) error {
 		fmt.Fprintf(b, "References: %s\r\n", strings.Join(refs, "\r\n "))
 	}
 	fmt.Fprintf(b, "Auto-Submitted: %s\r\n", d.Auto)
-	fmt.Fprintf(b, "X-AgentStateLoop: %s\r\n", d.Handle)
+	fmt.Fprintf(b, "%s: %s\r\n", AgentField, d.Handle)
 	if d.History != "" {
 		fmt.Fprintf(b, "%s: %s\r\n", HistoryField, d.History)
 	}

@@ -171,6 +171,15 @@ func (f Filter) Uncalled(raw []byte, h message.Header) bool {
 	return false
 }
 
+// AnsweredIn returns the Message-IDs of the mails that we answered according to the References of
+// h, whose sender must be trusted.
+func (f Filter) AnsweredIn(h message.Header) []string { return f.ids().AnsweredIn(h) }
+
+// CallsOthers reports whether subject calls an agent besides this one.
+func (f Filter) CallsOthers(subject string) bool {
+	return slices.ContainsFunc(Callsigns(subject), func(called string) bool { return called != strings.ToLower(f.Handle) })
+}
+
 // IDs distinguishes the Message-IDs of this agent from others.
 func (f Filter) ids() message.IDs {
 	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}

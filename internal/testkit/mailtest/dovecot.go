@@ -53,6 +53,12 @@ userdb {
   driver = static
   args = uid=%[2]d gid=%[2]d home=%[1]s/mail/%%u
 }
+namespace inbox {
+  inbox = yes
+  mailbox Sent {
+    special_use = \Sent
+  }
+}
 service imap-login {
   chroot =
   inet_listener imap {

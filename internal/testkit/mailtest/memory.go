@@ -31,6 +31,9 @@ type Options struct {
 	CA       *CA    // issues the certificate; nil means a new authority
 	Echo     bool   // the answer to a refused login repeats everything that was sent
 
+	// SpecialUse announces SPECIAL-USE (RFC 6154), so that a client finds the folder of CreateSent.
+	SpecialUse bool
+
 	// Trace, if not nil, receives every byte of the IMAP conversations, in both directions.
 	Trace io.Writer
 
@@ -72,6 +75,7 @@ type Servers struct {
 	mu     sync.Mutex
 	user   *imapmemserver.User
 	sent   []Sent
+	marked string      // the folder for sent mail; "" if there is none
 	open   []io.Closer // the listeners and connections of smtp
 	closed bool
 }
@@ -102,11 +106,15 @@ func Start(dir string, options Options) (*Servers, error) {
 
 func (s *Servers) serve(cfg *tls.Config) error {
 	quiet := log.New(io.Discard, "", 0)
+	caps := imap.CapSet{imap.CapIMAP4rev1: {}}
+	if s.options.SpecialUse {
+		caps[imap.CapSpecialUse], caps[imap.CapListExtended] = struct{}{}, struct{}{}
+	}
 	s.imap = imapserver.New(&imapserver.Options{
 		NewSession: func(c *imapserver.Conn) (imapserver.Session, *imapserver.GreetingData, error) {
 			return &session{UserSession: imapmemserver.NewUserSession(s.currentUser()), servers: s, conn: c}, nil, nil
 		},
-		Caps:         imap.CapSet{imap.CapIMAP4rev1: {}},
+		Caps:         caps,
 		Logger:       quiet,
 		TLSConfig:    cfg,
 		InsecureAuth: true,
@@ -198,6 +206,15 @@ func (s *Servers) currentUser() *imapmemserver.User {
 
 // Create creates another folder.
 func (s *Servers) Create(folder string) error { return s.currentUser().Create(folder, nil) }
+
+// CreateSent creates another folder, which the server marks for sent mail if it announces
+// SPECIAL-USE.
+func (s *Servers) CreateSent(folder string) error {
+	s.mu.Lock()
+	s.marked = folder
+	s.mu.Unlock()
+	return s.Create(folder)
+}
 
 // Append adds a mail to the INBOX and returns its UID. If at is zero, the mail
 // arrives now.

@@ -53,6 +53,20 @@ func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, options *ima
 	return s.UserSession.Fetch(w, set, options)
 }
 
+// List answers a search for special uses, which the library cannot.
+func (s *session) List(w *imapserver.ListWriter, ref string, patterns []string, options *imap.ListOptions) error {
+	if !options.SelectSpecialUse {
+		return s.UserSession.List(w, ref, patterns, options)
+	}
+	s.servers.mu.Lock()
+	marked := s.servers.marked
+	s.servers.mu.Unlock()
+	if marked == "" {
+		return nil
+	}
+	return w.WriteList(&imap.ListData{Attrs: []imap.MailboxAttr{imap.MailboxAttrSent}, Delim: '/', Mailbox: marked})
+}
+
 func (s *session) Store(w *imapserver.FetchWriter, set imap.NumSet, flags *imap.StoreFlags, options *imap.StoreOptions) error {
 	err := s.UserSession.Store(w, set, flags, options)
 	if hook := s.servers.options.OnStore; hook != nil && err == nil {
