@@ -15,6 +15,8 @@ type Reading struct {
 	ToAck  []string `json:"to_ack,omitempty"` // acknowledgements for the mesh: ids, or over NATS SENDER/ID
 	Thread Thread   `json:"thread,omitzero"`  // the operator's newest conversation
 
+	Restore *Restore `json:"restore,omitempty"` // the last one
+
 	// Seen maps the keys and digests of accepted items to the Unix second of the last time; prune
 	// forgets old ones.
 	Seen map[string]int64 `json:"seen,omitempty" members:"again"`
@@ -26,12 +28,14 @@ func (r Reading) clone() Reading {
 	r.ToFlag.UIDs = slices.Clone(r.ToFlag.UIDs)
 	r.ToFlag.Answered = slices.Clone(r.ToFlag.Answered)
 	r.ToAck = slices.Clone(r.ToAck)
+	r.Restore = r.Restore.clone()
 	return r
 }
 
 // clampTimes repairs all but Seen.
 func (r *Reading) clampTimes(c clamp) {
 	c.past(&r.Cursor.Complete, &r.Cursor.Swept)
+	r.Restore.clampTimes(c)
 	r.Cursor.clampFailures(c)
 }
 

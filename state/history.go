@@ -93,7 +93,7 @@ type Line struct {
 
 	Thread string `json:"thread,omitempty"` // of a summary: the mail thread
 
-	ID      string   `json:"id,omitempty"` // of an effect
+	ID      string   `json:"id,omitempty"` // of an effect, or the place of a restored state
 	Message *Message `json:"message,omitempty"`
 
 	// Head and Row are the turn head and the row of its message after the step, on the last line of
@@ -130,7 +130,7 @@ type Line struct {
 
 	Prompt *TimedPrompt `json:"prompt,omitempty"` // the row after the step
 
-	Sent time.Time `json:"sent,omitzero"` // of an answer to a question by mail: when it was sent
+	Sent time.Time `json:"sent,omitzero"` // of an answer to a question by mail: when it was sent; of a restore: when its backup was made
 
 	Outage *Outage `json:"outage,omitempty"` // of a backend that is out
 }

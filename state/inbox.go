@@ -94,6 +94,7 @@ func (e Arrived) apply(m *machine) {
 	m.collect(&msg)
 	msg.EndedSleep = m.endSleeps(msg.Principal(), "a message from "+msg.From)
 	m.Inbox = append(m.Inbox, msg)
+	m.noteRestoredRun(e.UID)
 	unheard := m.policy.NoPeerAck && (m.Phase == IDLE || m.WokenBy != "")
 	m.messageFollowed()
 	m.Asleep = false
@@ -234,6 +235,8 @@ func (e Retried) apply(m *machine) {
 		waiting.Damaged, waiting.Refetches = false, 0
 		waiting.ByHand = waiting.ByHand || waiting.Source == Clock
 		switch {
+		case waiting.Held:
+			m.retryHeld(waiting)
 		case waiting.Status != Deferred:
 		case waiting.Source == Self && waiting.TurnID == "":
 			m.retryWakeup(waiting)
@@ -320,8 +323,11 @@ func (m *machine) applyMessageLine(l Line) {
 		}
 	}
 	m.countAgainstLimit(l)
-	if m.message(l.Key) == nil {
+	switch row := m.message(l.Key); {
+	case row == nil:
 		m.Inbox = append(m.Inbox, *l.Message)
+	case row.Held:
+		*row = *l.Message // retried
 	}
 }
 

@@ -135,6 +135,7 @@ func (v *Reading) members(c *members.Coder) {
 	members.OptObject(c, "to_flag", &v.ToFlag, (*ToFlag).members)
 	members.OptTexts(c, "to_ack", &v.ToAck)
 	members.OptObject(c, "thread", &v.Thread, (*Thread).members)
+	members.OptPointer(c, "restore", &v.Restore, (*Restore).members)
 	members.OptSet(c, "seen", &v.Seen)
 }
 
@@ -456,6 +457,21 @@ func (v *Thread) members(c *members.Coder) {
 	members.OptText(c, "message_id", &v.MessageID)
 	members.OptTexts(c, "references", &v.References)
 	members.OptText(c, "id", &v.ID)
+}
+
+func (v *Restore) members(c *members.Coder) {
+	members.Time(c, "at", &v.At)
+	members.Time(c, "made", &v.Made)
+	members.OptText(c, "from", &v.From)
+	members.OptNumber(c, "settled", &v.Settled)
+	members.OptNumber(c, "run", &v.Run)
+	members.OptNumber(c, "unknown", &v.Unknown)
+	members.OptTexts(c, "asked", &v.Asked)
+	members.OptText(c, "blind", &v.Blind)
+	members.OptNumber(c, "tries", &v.Tries)
+	members.OptNumber(c, "told", &v.Told)
+	members.OptNumber(c, "late", &v.Late)
+	members.OptBool(c, "over", &v.Over)
 }
 
 func (v *Ring) members(c *members.Coder) {

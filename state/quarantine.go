@@ -45,6 +45,9 @@ func (e Rejected) apply(m *machine) {
 	if l.isKept() {
 		l.Number = m.Numbers.Quarantined + 1
 	}
+	if l.Gate == GateRestored && l.What != WordCopy {
+		m.noteUnknown()
+	}
 	m.line(l)
 	m.applyGateLine(l)
 }

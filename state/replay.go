@@ -31,7 +31,7 @@ func Rebuild(s State, lines []Line) State {
 	s = Replay(s, lines)
 	s.Phase, s.WokenBy, s.AckWaits, s.Unmailed = IDLE, "", WaitingAck{}, false
 	if len(lines) > 0 {
-		s.Cursor = Cursor{Complete: lines[0].At}
+		s.Cursor = Cursor{Complete: lines[0].At, Restored: s.Cursor.Restored}
 	}
 	for _, l := range lines {
 		if l.Source == Mail {
@@ -129,6 +129,7 @@ func (m *machine) applyLine(l Line) {
 		m.applyCompactionLine(l)
 	case LineEnded:
 		m.noteSeen(l.Key)
+		m.noteSeen(l.Digest)
 		m.removeMessage(l.Key)
 		m.forgetUnfetched(l.Key)
 	case LineFetch:
@@ -165,6 +166,8 @@ func (m *machine) applyLine(l Line) {
 		m.applyPromptLine(l)
 	case LineNumber:
 		m.applyNumberLine(l)
+	case LineRecovery:
+		m.applyRestoreLine(l)
 	}
 	m.applyExpectedLine(l)
 	m.applyHead(l)

@@ -26,7 +26,7 @@ func (s State) turnsAllowed(p Policy, now time.Time) bool {
 
 // isDue reports whether the message waits for its turn, and its time has come.
 func (msg Message) isDue(now time.Time) bool {
-	return !msg.Damaged && (msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt))
+	return !msg.Damaged && !msg.Held && (msg.Status == Queued || msg.Status == Deferred && !now.Before(msg.NextRetryAt))
 }
 
 // CanRun reports whether a turn could be claimed at now, for a waiting message or for a suspended
@@ -120,6 +120,8 @@ func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bo
 	tier := s.Tier(p, now)
 	backend, o, allOut := s.AllOut(p, now)
 	switch {
+	case msg.Held:
+		return HeldBack{Why: HeldReason}, true
 	case msg.Damaged:
 		return HeldBack{Why: cmp.Or(msg.Reason, "its file is damaged") + "; it is fetched again"}, true
 	case s.Halted():
@@ -167,7 +169,7 @@ func (msg Message) isCollecting() bool { return msg.Status == Deferred && msg.Re
 // not, because each has its own report. A message that asks for results of its own may not either.
 // Messages that no person waits for may not, because their sender writes no more.
 func (p Policy) collects(msg Message) bool {
-	if p.Collect <= 0 || !p.Turns || msg.Damaged || msg.TurnID != "" || msg.AsksFields || msg.IsFollowUp() {
+	if p.Collect <= 0 || !p.Turns || msg.Damaged || msg.Held || msg.TurnID != "" || msg.AsksFields || msg.IsFollowUp() {
 		return false
 	}
 	return msg.Source == Mail || msg.Source == CLI || msg.Source == Mesh && msg.Kind != "ask"

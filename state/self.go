@@ -333,9 +333,10 @@ func (w *Work) beginSelfTurn(msg Message) {
 	w.sleepEnds(msg)
 }
 
-// nothingToDo reports whether the inbox is empty, except for rows that the agent planned for later.
+// nothingToDo reports whether the inbox is empty, except for rows that the agent planned for later
+// and held rows.
 func (m *machine) nothingToDo() bool {
-	return !slices.ContainsFunc(m.Inbox, func(msg Message) bool { return msg.Source != Self || m.runnable(msg, m.policy, m.now) })
+	return !slices.ContainsFunc(m.Inbox, func(msg Message) bool { return !msg.Held && (msg.Source != Self || m.runnable(msg, m.policy, m.now)) })
 }
 
 // maxWait returns how far ahead the time of a deferred row may be. A row that the agent planned

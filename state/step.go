@@ -38,7 +38,7 @@ func StepInOrder(s *State, events []Event, p Policy, now time.Time, order func([
 // newMachine returns the machine of a step from s. It takes a pointer because a state has 2.5 KB:
 // with another copy of it, the stack of a process that has just begun must grow.
 func newMachine(s *State, p Policy, now time.Time) *machine {
-	return &machine{State: s.clone(), policy: p, now: now.UTC().Round(0), before: s.Turn} // without the monotonic clock, as state.json keeps it
+	return &machine{State: s.clone(), policy: p, now: now.UTC().Round(0), before: s.Turn, restored: s.Cursor.Restored} // without the monotonic clock, as state.json keeps it
 }
 
 // step runs the rules and applies the events.
@@ -58,7 +58,7 @@ func (m *machine) step(events []Event) {
 	m.runAll(messages)
 	m.runAll(plans)
 	m.runAll(records)
-	m.Version = m.versionOf()
+	m.Version = m.neededVersion()
 }
 
 // Rule is one part of every step. After names the rules of its group that run before it; the
@@ -115,7 +115,8 @@ var endings = []Rule{
 // The messages to the operator follow the endings, because they report only what is still so. They
 // leave in this order.
 var messages = []Rule{
-	{"reportOutages", nil, (*machine).reportOutages},
+	{"tellRestored", nil, (*machine).tellRestored},
+	{"reportOutages", []string{"tellRestored"}, (*machine).reportOutages},
 	{"tellLost", []string{"reportOutages"}, (*machine).tellLost},
 	{"tellRateLimit", []string{"tellLost"}, (*machine).tellRateLimit},
 	{"tellSelfHeld", []string{"tellRateLimit"}, (*machine).tellSelfHeld},
@@ -188,8 +189,9 @@ type machine struct {
 	State
 	policy   Policy
 	now      time.Time
-	before   Head // the turn head before the step
-	newCycle bool // the step ends the first observation of a poll
+	before   Head          // the turn head before the step
+	restored *RestoredMail // before the step
+	newCycle bool          // the step ends the first observation of a poll
 	order    func([]Rule) []Rule
 
 	mailRead bool   // this step has read the mailbox to its end

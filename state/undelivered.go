@@ -37,6 +37,9 @@ func (d *Deliveries) keepUndelivered(row Effect, at time.Time) {
 		return
 	}
 	row.GivenUp, row.Told, row.Sending, row.NotBefore = at, "", false, time.Time{}
+	if row.Reason == MayBeSent {
+		row.Told = ByMail // by the report about the restore
+	}
 	d.Undelivered = append(d.Undelivered, row)
 }
 

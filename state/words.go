@@ -66,6 +66,7 @@ const (
 	WordRenderedAgain Word = "rendered again" // a damaged effect was rendered again
 	WordReport        Word = "report"         // an answer came in, or leaves
 	WordRestored      Word = "restored"       // the state was restored from a backup
+	WordRestoredRead  Word = "restored mail read"
 	WordRetried       Word = "retried"
 	WordRunning       Word = "running"
 	WordSent          Word = "sent"
