@@ -93,14 +93,14 @@ type Line struct {
 
 	Thread string `json:"thread,omitempty"` // of a summary: the mail thread
 
-	ID      string   `json:"id,omitempty"` // of an effect, or the place of a restored state
+	ID      string   `json:"id,omitempty"` // of an effect
 	Message *Message `json:"message,omitempty"`
 
 	// Head and Row are the turn head and the row of its message after the step, on the last line of
 	// a step that changed the head. A task line has the row from before the step.
 	Head   *Head    `json:"head,omitempty"`
 	Row    *Message `json:"row,omitempty"`
-	Digest string   `json:"digest,omitempty"`
+	Digest string   `json:"digest,omitempty"` // of a restore: the place of the state
 	Effect *Effect  `json:"effect,omitempty"`
 
 	// For a spending: the local day that was charged, and the agent's meter after it. For a credit:

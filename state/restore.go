@@ -100,7 +100,7 @@ type Restored struct {
 func (e Restored) apply(m *machine) {
 	m.Seed = cmp.Or(e.Seed, m.Seed)
 	m.Place = placeOf(m.Seed)
-	m.line(Line{Kind: LineRecovery, What: WordRestored, From: e.From, ID: m.Place, Sent: e.Made.UTC(), Reason: "made " + utc(e.Made)})
+	m.line(Line{Kind: LineRecovery, What: WordRestored, From: e.From, Digest: m.Place, Sent: e.Made.UTC(), Reason: "made " + utc(e.Made)})
 	if m.Turn.Status != HeadIdle {
 		m.turnLine(WordReaped, "the state was restored from a backup")
 	}
@@ -213,14 +213,14 @@ func (m *machine) missPrompts() {
 func (m *machine) applyRestoreLine(l Line) {
 	switch l.What {
 	case WordRestored:
-		m.Place = cmp.Or(l.ID, m.Place)
+		m.Place = cmp.Or(l.Digest, m.Place)
 		m.restore(l.Sent, l.From)
 	case WordRestoredRead:
 		m.endRestore()
 	case WordMoved:
 		m.Moved = &Moved{At: l.At, To: l.To, Archive: l.Reason}
 	case WordMovedBack:
-		m.Moved, m.Place = nil, cmp.Or(l.ID, m.Place)
+		m.Moved, m.Place = nil, cmp.Or(l.Digest, m.Place)
 	}
 }
 
@@ -332,7 +332,7 @@ func (m *machine) tellRestored() {
 		m.tellOperator(Effect{Thread: m.subject("restored from a backup"), Text: RestoreReport})
 	}
 	if ended {
-		m.line(Line{Kind: LineRecovery, What: WordRestoredRead, Count: r.Unknown, Reason: fmt.Sprintf("%s answered since the backup, %s run now, %s for you to decide",
+		m.line(Line{Kind: LineRecovery, What: WordRestoredRead, Reason: fmt.Sprintf("%s answered since the backup, %s run now, %s for you to decide",
 			plural(r.Settled, "message"), plural(r.Run, "mail"), plural(r.Unknown+len(m.HeldRows()), "message"))})
 		m.endRestore()
 	}
@@ -386,7 +386,7 @@ func (Unmoved) apply(m *machine) {
 	to := m.Moved.To
 	m.Moved = nil
 	m.Place = placeOf(m.Seed + m.now.String()) // the other copy of the state has the same seed
-	m.line(Line{Kind: LineRecovery, What: WordMovedBack, To: to, ID: m.Place})
+	m.line(Line{Kind: LineRecovery, What: WordMovedBack, To: to, Digest: m.Place})
 }
 
 // MayChange reports whether events may change the state: not after the agent was moved elsewhere.

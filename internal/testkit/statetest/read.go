@@ -170,6 +170,18 @@ func (st *Story) event(p phrase) state.Event {
 		return e
 	case "recovered":
 		return state.Recovered{Reason: text}
+	case "restored": // from the backup of that name: restored backup.tar made=08:00
+		return state.Restored{Made: st.time(p, "made"), From: p.word(0), Seed: "seed of " + p.word(0)}
+	case "settled": // settled m1 uid=5 digest=d1 "answered"
+		return state.Settled{Key: p.word(0), From: st.P.Operator, UID: uint32(p.number("uid")), Digest: p.opts["digest"], At: st.Now, Evidence: text}
+	case "found": // found reply.t1, in the folder for sent mail
+		return state.FoundSent{ID: st.id(p.word(0))}
+	case "sentread": // sentread missing "no folder", sentread failed "hung up"
+		return state.SentRead{Missing: when(p.has("missing"), text), Failed: when(p.has("failed"), text)}
+	case "moved": // moved otherhost "backup.tar"
+		return state.Moved{To: p.word(0), Archive: text}
+	case "stays":
+		return state.Unmoved{}
 	case "credential":
 		if p.word(1) == "works" {
 			return state.CredentialWorked{Name: p.word(0), Reading: p.has("reading")}

@@ -8,7 +8,8 @@ import (
 )
 
 // cursor reads the options of `poll` about mails: fails=5 "corrupt" is another failure of UID 5.
-// ended=5 is the end of its failures, with `gone` or `another`. large=5 finds a large mail.
+// ended=5 is the end of its failures, with `gone` or `another`. large=5 finds a large mail. After a
+// restore, a poll that owes no mail ends the time of the restored mailbox.
 func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 	c := st.S.Cursor.Clone()
 	c.Mailbox, c.Validity, c.Next = "box", 7, max(1, c.Next)
@@ -27,6 +28,12 @@ func (st *Story) cursor(p phrase) (state.Cursor, []state.Event) {
 		c.Next = max(c.Next, uid+1)
 	}
 	uid := uint32(p.number("ended"))
+	if c.Restored != nil {
+		c.Restored.Below = 100
+		if len(c.Owed) == 0 || len(c.Owed) == 1 && c.Owed[0] == uid {
+			c.Restored = nil
+		}
+	}
 	if uid == 0 {
 		return c, nil
 	}

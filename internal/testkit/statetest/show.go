@@ -83,6 +83,7 @@ func (st *Story) show() {
 			fmt.Fprintf(&st.out, "    %s\n", st.say(st.line(l)+st.chain(l)))
 		}
 	}
+	st.showChanged("restored", st.restored())
 	st.showChanged("inbox", st.inbox())
 	st.showChanged("outbox", st.outbox())
 	st.showChanged("hooks", st.hooks())
@@ -146,8 +147,23 @@ func (st *Story) inbox() []string {
 			when(m.EndedSleep != "", fmt.Sprintf(", ended the sleep %q", m.EndedSleep)) +
 			when(m.Said != "", ", said "+m.Said) +
 			when(m.Attempts > 1, fmt.Sprintf(", attempt %d", m.Attempts)) +
-			when(m.Note != "", ", with a note")
+			when(m.Note != "", ", with a note") +
+			when(m.Held, ", held")
 	})
+}
+
+// restored returns what became of a restored mailbox, and where the agent was moved.
+func (st *Story) restored() []string {
+	var all []string
+	if r := st.S.Restore; r != nil {
+		all = append(all, fmt.Sprintf("from %s, %d settled, %d run, %d unknown, told %d times", r.From, r.Settled, r.Run, r.Unknown, r.Told)+
+			when(len(r.Asked) > 0, ", asked about "+strings.Join(r.Asked, " "))+when(r.Blind != "", ", without sent mail: "+r.Blind)+
+			when(!r.Over, ", goes on"))
+	}
+	if m := st.S.Moved; m != nil {
+		all = append(all, fmt.Sprintf("moved to %s, %s", m.To, m.Archive))
+	}
+	return append(all, when(st.S.Version != state.Version, fmt.Sprintf("version %d", st.S.Version)))
 }
 
 // prompts returns the next firings of the prompts by the clock.
