@@ -57,7 +57,7 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return exitUsage
 	}
-	if errors.Is(err, cycle.ErrNoMesh) {
+	if errors.Is(err, cycle.ErrNoMesh) || is[*cycle.MovedError](err) {
 		return exitUsage
 	}
 	if e, ok := errors.AsType[*relayedError](err); ok {
@@ -150,7 +150,7 @@ func errorCodeOf(err error) errorCode {
 	if e, ok := errors.AsType[*codedError](err); ok {
 		return e.code
 	}
-	if _, ok := errors.AsType[*config.Error](err); ok || errors.Is(err, cycle.ErrNoMesh) {
+	if _, ok := errors.AsType[*config.Error](err); ok || errors.Is(err, cycle.ErrNoMesh) || is[*cycle.MovedError](err) {
 		return codeConfig
 	}
 	switch exitCode(err) {

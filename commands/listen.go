@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,6 +78,9 @@ func (o *listenOptions) run(c *call) error {
 	if o.printUnit {
 		return o.printUnitFile(c, agents)
 	}
+	if err := allMoved(agents); err != nil {
+		return err
+	}
 	web, err := listenLoopback(o.addr)
 	if err != nil {
 		return err
@@ -117,6 +121,18 @@ func (o *listenOptions) run(c *call) error {
 		return terminal.WithHint(err, "one listener per agent is enough, and the other one keeps running")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// allMoved returns the error of the first agent if all of them were moved to other machines.
+func allMoved(agents []*cycle.Agent) (first error) {
+	for _, a := range agents {
+		err := a.Here()
+		if err == nil {
+			return nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return first
 }
 
 // freeMemory returns free memory to the system, until ctx ends. All agents of a listener poll at

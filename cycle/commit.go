@@ -33,7 +33,8 @@ func (j *journal) commit(ctx context.Context, events ...state.Event) (state.Stat
 }
 
 // commitWith is commit, but calls with while it holds state.lock: after the step, before its
-// result is durable. An error from with undoes the step.
+// result is durable. An error from with undoes the step. The error is a MovedError if the agent was
+// moved to another machine.
 func (j *journal) commitWith(ctx context.Context, with func(next state.State) error, events ...state.Event) (state.State, error) {
 	if ctx.Err() != nil && len(events) > 0 {
 		if events = withoutFaults(events); len(events) == 0 {
@@ -44,6 +45,9 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	var old state.State
 	next, err := j.store.Commit(context.WithoutCancel(ctx), now, func(s state.State, why store.Recovery) (state.State, error) {
 		old = s
+		if !s.MayChange(events...) {
+			return s, j.moved(s)
+		}
 		next := j.step(s, j.redact(append(eventsOf(why, s, events), events...)), now)
 		if err := with(next); err != nil {
 			return next, err

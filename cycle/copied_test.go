@@ -18,12 +18,12 @@ import (
 func TestCopiedDirectory(t *testing.T) {
 	for name, c := range map[string]struct {
 		mark func(t *testing.T, a *cycle.Agent)
-		want string // the reason of the one line about a restore; "": no line
+		want string // what the one line about a restore says; "": no line
 	}{
-		"by hand": {func(*testing.T, *cycle.Agent) {}, "from a copy of the state directory, made at 2026-01-05 09:01"},
+		"by hand": {func(*testing.T, *cycle.Agent) {}, "a copy of the state directory, made 2026-01-05 09:01"},
 		"by restore": {func(t *testing.T, a *cycle.Agent) {
 			check(t, a.MarkRestored(t.Context(), morning, "backup.tar.gz"))
-		}, "from backup.tar.gz, made at 2026-01-05 09:00"},
+		}, "backup.tar.gz, made 2026-01-05 09:00"},
 		"by a move": {func(t *testing.T, a *cycle.Agent) { check(t, a.MarkStays(t.Context())) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestCopiedDirectory(t *testing.T) {
 func (h *fixture) restores() (reasons []string) {
 	for _, l := range h.lines(state.LineRecovery) {
 		if l.What == state.WordRestored {
-			reasons = append(reasons, l.Reason)
+			reasons = append(reasons, l.From+", "+l.Reason)
 		}
 	}
 	return reasons

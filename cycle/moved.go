@@ -2,11 +2,48 @@ package cycle
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
+
+// MovedError refuses a change of an agent that was moved to another machine. Two machines that work
+// for one agent would answer everything twice.
+type MovedError struct {
+	Handle string
+	state.Moved
+}
+
+func (e *MovedError) Error() string {
+	where := fmt.Sprintf("@%s was moved to %s on %s", e.Handle, e.To, e.At.UTC().Format("2006-01-02"))
+	if e.Archive != "" {
+		where += "; its archive is " + e.Archive
+	}
+	return where + ". Use it there, or bring it back with `agentstateloop move --cancel`."
+}
+
+// moved returns the error for a state of an agent that was moved, or nil.
+func (c core) moved(s state.State) error {
+	if s.Moved == nil {
+		return nil
+	}
+	return &MovedError{Handle: c.handle, Moved: *s.Moved}
+}
+
+// here returns a MovedError if the agent was moved. The error of an unreadable state is left to the
+// caller's next step.
+func (c core) here() error {
+	s, err := c.store.Read()
+	if err != nil {
+		return nil
+	}
+	return c.moved(s)
+}
+
+// Here returns a MovedError if the agent was moved to another machine.
+func (a *Agent) Here() error { return a.core().here() }
 
 // MarkRestored records that the state was restored from the backup from, made at made: everything
 // that may have run or left since waits for a person (docs/protocol.md, "After a restore").
@@ -15,7 +52,7 @@ func (a *Agent) MarkRestored(ctx context.Context, made time.Time, from string) e
 	return err
 }
 
-// MarkMoved records that the agent was moved to the host to, with archive. From then on this state
+// MarkMoved records that the agent was moved to the host to, with archive. From then on the state
 // takes no other change.
 func (a *Agent) MarkMoved(ctx context.Context, to, archive string) error {
 	_, err := a.journal().commit(ctx, state.Moved{To: to, Archive: archive})

@@ -41,7 +41,7 @@ type PollOptions struct {
 // Poll makes one cycle: load, observe, commit, project, perform, look once more, and run the
 // turns (docs/design.md, "One cycle"). It returns ErrBusy if another process makes one. A
 // failed source is in the report and is not an error. Poll returns ErrInterrupted if ctx ended
-// first. Any other error means that the cycle failed and consumed nothing.
+// first, and a MovedError if the agent was moved. Any other error means that the cycle failed and consumed nothing.
 func (a *Agent) Poll(ctx context.Context, o PollOptions) (Report, error) {
 	return a.poller(new(mailSession)).poll(ctx, o)
 }
@@ -63,6 +63,9 @@ type poller struct {
 
 // poll is Poll.
 func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
+	if err := p.here(); err != nil {
+		return Report{}, err
+	}
 	if o.IfDue {
 		skip, err := p.notDue()
 		if skip == state.DueHooks {
@@ -294,11 +297,19 @@ func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bo
 
 // Ring nudges this agent: it puts a file into nudges/, which is durable when Ring
 // returns. The next poll sees it; a poll under way looks for it before it ends.
-func (a *Agent) Ring(from, reason string) error { return a.Store.Ring(from, reason) }
+func (a *Agent) Ring(from, reason string) error {
+	if err := a.Here(); err != nil {
+		return err
+	}
+	return a.Store.Ring(from, reason)
+}
 
 // RingAtOnce is Ring for a caller that polls meanwhile, and for AwaitNudge. The nudge is
 // durable when settle has returned nil. The caller must call settle once.
 func (a *Agent) RingAtOnce(from, reason string) (rung view.RecordedNudge, settle func() error, err error) {
+	if err := a.Here(); err != nil {
+		return rung, func() error { return nil }, err
+	}
 	mark, settle, err := a.Store.RingAtOnce(from, reason)
 	return view.RecordedNudge{Mark: mark, At: a.Now().UTC()}, settle, err
 }
@@ -337,6 +348,9 @@ func (p pollReasons) reason() (string, error) {
 	s, err := p.store.Read()
 	if err != nil {
 		return "", err
+	}
+	if s.Moved != nil {
+		return "", nil // a poll would be refused
 	}
 	rung, _ := p.store.Nudges() // a cycle reports the error
 	if slices.ContainsFunc(rung, func(n store.NudgeFile) bool { return !s.TookNudge(n.Key) }) {

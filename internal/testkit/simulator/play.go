@@ -47,8 +47,12 @@ func Play(dir string, s Story) (Outcome, error) {
 	if !w.over() {
 		w.calm()
 	}
-	if !w.over() {
+	switch {
+	case w.over():
+	case len(w.record.rollbacks) == 0:
 		w.checkAll()
+	default:
+		w.endRolledBack()
 	}
 	if w.over() {
 		w.logHistory()
@@ -93,7 +97,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		return r, err
 	}
 	w.restful.Store(true)
-	if r.Skipped == "" {
+	if r.Skipped == "" && !w.wasRolledBack() {
 		w.notePromptPoll(began.Add(w.clock.skewed()))
 		w.checkProgress()
 		w.checkMeshHalt(r, switched)
@@ -213,6 +217,8 @@ func (w *World) do(s Step) error {
 		return w.damage(s)
 	case Outage:
 		return w.startOutage(s)
+	case Rollback:
+		return w.rollBack(s)
 	case MeshHalt:
 		w.setMeshHalt(s.Kind == "on")
 	default:

@@ -60,6 +60,7 @@ type record struct {
 	outside         []*outsideReport
 	rulings         []*ruling
 	refused         map[string]int // deliverables that SMTP refused for good, by marker
+	rollbacks       []rollback
 }
 
 // incomingMail is a mail in the mailbox.
@@ -191,10 +192,12 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	if owner, _, ok := selfWishOf(p.text); ok {
 		p.owner = owner
 	}
-	r.checkTried(at, h)
-	r.checkRecalled(p, h)
+	if !r.rolledBack() { // the memory and the history are older than what the record has
+		r.checkTried(at, h)
+		r.checkRecalled(p, h)
+		r.checkHears(p, h)
+	}
 	r.checkRights(p, at.Extra, h)
-	r.checkHears(p, h)
 	first = !slices.ContainsFunc(r.prompts, func(other prompt) bool { return other.marker == p.marker })
 	r.prompts = append(r.prompts, p)
 	return first

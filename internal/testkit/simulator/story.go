@@ -24,6 +24,9 @@ type Story struct {
 	Carrier  string // of the mesh: OverNATS, or "" for HTTP
 	Fallback bool   // [[turn.fallback]]
 
+	Rollbacks bool   // the state may be replaced by an earlier one
+	Sent      string // then: who keeps sent mail; see SentByServer
+
 	StepState state.StepFunc // replaces state.Step of the agent, if set
 }
 
@@ -83,6 +86,7 @@ const (
 	Hook     Deed = "hook"     // from now on a hook answers in another way; Kind: see hookModes
 	Outage   Deed = "outage"   // something is down for N processes; Kind: see World.startOutage
 	MeshHalt Deed = "meshhalt" // HALT on the mesh; Kind: on or off
+	Rollback Deed = "rollback" // the state is replaced by that of N commits ago; Kind: see World.rollBack
 )
 
 // Fault strikes a process at one of its points: at point number At of the lane,
@@ -174,6 +178,9 @@ func (s Story) String() string {
 	}
 	if s.Copies {
 		fmt.Fprintln(&b, "     copies of sent mail are made")
+	}
+	if s.Rollbacks {
+		fmt.Fprintf(&b, "     the state is rolled back; sent mail is kept by %q\n", s.Sent)
 	}
 	if s.Fallback {
 		fmt.Fprintln(&b, "     a second provider answers while the first cannot")
