@@ -70,6 +70,7 @@ type fixture struct {
 
 	// Faults that a test may set at any time.
 	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
+	stores  atomic.Int32 // requests to mark mails
 	onRcpt  atomic.Pointer[func(to string) error]
 	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
 	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
@@ -191,6 +192,7 @@ func newFixture(t testing.TB) *fixture {
 	h.mail = mailtest.StartMemory(t, mailtest.Options{
 		Username: address,
 		Trace:    &h.traffic,
+		OnStore:  func(imap.NumSet, *imap.StoreFlags) { h.stores.Add(1) },
 		OnFetch:  h.fetching,
 		OnRcpt: func(to string) error {
 			if f := h.onRcpt.Load(); f != nil {

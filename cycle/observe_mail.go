@@ -69,14 +69,14 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 // not wait for the server, or died.
 func (o *observer) markPending(owed state.ToFlag, obs *observation) {
 	if !o.dry && obs.isMailboxOf(owed) {
-		obs.mailbox.MarkSeen(owed.UIDs)
+		obs.mailbox.Mark(owed.UIDs, owed.Answered)
 	}
 }
 
 // awaitMarks waits until the server has marked the mails of markPending. It drops the UIDs of
 // another or a renumbered mailbox, which are meaningless.
 func (o *observer) awaitMarks(ctx context.Context, owed state.ToFlag, obs *observation) {
-	if o.dry || len(owed.UIDs) == 0 || obs.mailbox == nil {
+	if o.dry || len(owed.UIDs)+len(owed.Answered) == 0 || obs.mailbox == nil {
 		return
 	}
 	if err := obs.mailbox.Marked(ctx); err != nil {
@@ -88,12 +88,12 @@ func (o *observer) awaitMarks(ctx context.Context, owed state.ToFlag, obs *obser
 	obs.events = append(obs.events, state.Flagged(owed))
 }
 
-// markSeen asks the server to mark the committed mail \Seen. It does not wait, because that
+// markSeen asks the server to mark the committed mail \Seen, and the answered mail \Answered. It does not wait, because that
 // would be one more round trip. The mark stays pending until the next poll, which asks again
 // and waits.
 func (obs *observation) markSeen(owed state.ToFlag) {
 	if obs.isMailboxOf(owed) {
-		obs.mailbox.MarkSeen(owed.UIDs)
+		obs.mailbox.Mark(owed.UIDs, owed.Answered)
 	}
 }
 

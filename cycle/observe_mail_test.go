@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/turn"
 
 	"github.com/emersion/go-imap/v2"
 )
@@ -228,6 +229,78 @@ func TestRepliesSwitchedOff(t *testing.T) {
 	h.pollAfter(6 * time.Minute)
 	h.wantPhase(state.IDLE)
 	h.wantSent("reply")
+}
+
+// answeredMails returns the UIDs of the mailbox that are \Answered, and those of them that are not
+// \Seen.
+func (h *fixture) answeredMails() (answered, unread []imap.UID) {
+	h.t.Helper()
+	c := h.inbox(true)
+	defer c.Close()
+	for _, f := range []struct {
+		criteria imap.SearchCriteria
+		into     *[]imap.UID
+	}{
+		{imap.SearchCriteria{Flag: []imap.Flag{imap.FlagAnswered}}, &answered},
+		{imap.SearchCriteria{Flag: []imap.Flag{imap.FlagAnswered}, NotFlag: []imap.Flag{imap.FlagSeen}}, &unread},
+	} {
+		found, err := c.UIDSearch(&f.criteria, nil).Wait()
+		check(h.t, err)
+		*f.into = found.AllUIDs()
+	}
+	return answered, unread
+}
+
+// The mails that a reply has answered, and only those, are marked \Answered by the next poll,
+// together with \Seen.
+func TestAnsweredMailIsMarked(t *testing.T) {
+	h := newCollectingFixture(t, func(turn.Attempt) string { return "yes to both" })
+	one := h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Second)
+	two := h.receive(letter{id: "<two@example.com>"})
+	h.pollAfter(10 * time.Second)
+	if got, _ := h.answeredMails(); len(got) > 0 {
+		t.Fatalf("marked before the answer: %v", got)
+	}
+	h.pollAfter(21 * time.Second)
+	h.wantSent("ack reply")
+	if owed := h.state().ToFlag.Answered; !slices.Equal(slices.Sorted(slices.Values(owed)), []uint32{one, two}) {
+		t.Fatalf("to mark: %v", owed)
+	}
+	other := h.receive(letter{subject: "@dorlange3120 for another agent"})
+	h.stores.Store(0)
+	h.pollAfter(time.Minute)
+	if n := h.stores.Load(); n != 1 {
+		t.Errorf("%d requests to mark two mails", n)
+	}
+	answered, unread := h.answeredMails()
+	if len(answered) != 2 || slices.Contains(answered, imap.UID(other)) || len(unread) > 0 {
+		t.Errorf("answered %v, of these unread %v", answered, unread)
+	}
+	if owed := h.state().ToFlag; len(owed.Answered)+len(owed.UIDs) > 0 {
+		t.Errorf("still to mark: %+v", owed)
+	}
+	h.stores.Store(0)
+	if h.pollAfter(time.Minute); h.stores.Load() > 0 {
+		t.Error("an empty poll marks")
+	}
+}
+
+// The mark of an answer in a mailbox that was renumbered since is dropped.
+func TestAnsweredInRenumberedMailbox(t *testing.T) {
+	h := newCollectingFixture(t, func(turn.Attempt) string { return "yes" })
+	h.receive(letter{id: "<one@example.com>"})
+	h.pollAfter(time.Second)
+	h.pollAfter(21 * time.Second)
+	if owed := h.state().ToFlag.Answered; len(owed) != 1 {
+		t.Fatalf("to mark: %v", owed)
+	}
+	check(t, h.mail.Renumber())
+	h.receive(letter{subject: "somebody else's"})
+	h.pollAfter(time.Minute)
+	if got, _ := h.answeredMails(); len(got) > 0 || len(h.state().ToFlag.Answered) > 0 {
+		t.Errorf("marked %v, to mark %v", got, h.state().ToFlag.Answered)
+	}
 }
 
 // A \Seen mark stays pending until the next poll sees it on the server. So a lost mark is

@@ -92,9 +92,9 @@ func TestRoundTripsOfAPoll(t *testing.T) {
 	}
 }
 
-// TestMarkSeenDoesNotWait checks that the request to mark a mail arrives although the
+// TestMarkDoesNotWait checks that the request to mark a mail arrives although the
 // connection is closed before the server has answered it.
-func TestMarkSeenDoesNotWait(t *testing.T) {
+func TestMarkDoesNotWait(t *testing.T) {
 	closed, stored := make(chan bool), make(chan bool, 8)
 	h, _ := memoryHost(t, mailtest.Options{OnStore: func(imap.NumSet, *imap.StoreFlags) { <-closed; stored <- true }})
 	uid := h.append(letter("@goulard3120 one"), false)
@@ -102,7 +102,7 @@ func TestMarkSeenDoesNotWait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.MarkSeen([]uint32{uid})
+	s.Mark([]uint32{uid}, nil)
 	s.Close()
 	close(closed)
 	<-stored
@@ -121,7 +121,7 @@ func TestMarksArriveAtDovecot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.MarkSeen([]uint32{uid})
+		s.Mark([]uint32{uid}, nil)
 		s.Close()
 	}
 	var left []uint32

@@ -97,7 +97,7 @@ type Session struct {
 
 	anonymous *atomic.Bool // a mail came without its UID
 	ahead     ahead
-	marks     []chan error // results of each MarkSeen that Marked has not waited for
+	marks     []chan error // results of each Mark that Marked has not waited for
 }
 
 // Open connects, logs in and selects the mailbox. After TCP and TLS, it sends the login, SELECT
@@ -211,24 +211,29 @@ func (s *Session) ID() string { return s.mailbox.ID() }
 // UIDValidity returns the UIDVALIDITY of the mailbox, which is never 0.
 func (s *Session) UIDValidity() uint32 { return s.uidValidity }
 
-// MarkSeen asks the server to set \Seen on uids, and does not wait for the answer. The request
-// is sent even if Close follows at once, and Marked returns the result. MarkSeen is for mail of
-// this agent, after its commit (docs/protocol.md, "Keys and the cursor"). It ignores UIDs that no
-// longer exist.
-func (s *Session) MarkSeen(uids []uint32) {
+// Mark asks the server to set \Seen on the mails seen, and \Seen and \Answered on the mails
+// answered. It does not wait for the answer. The request is sent even if Close follows at once, and
+// Marked returns the result. Mark is for mail of this agent, after its commit (docs/protocol.md,
+// "Keys and the cursor"). It ignores UIDs that no longer exist.
+func (s *Session) Mark(seen, answered []uint32) {
+	seen = slices.DeleteFunc(slices.Clone(seen), func(u uint32) bool { return slices.Contains(answered, u) })
+	s.mark(seen, imap.FlagSeen)
+	s.mark(answered, imap.FlagSeen, imap.FlagAnswered)
+}
+
+func (s *Session) mark(uids []uint32, flags ...imap.Flag) {
 	if len(uids) == 0 {
 		return
 	}
 	s.mailbox.startPhase(s.conn)
-	seen := &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: []imap.Flag{imap.FlagSeen}}
-	cmd := s.client.Store(uidSet(uids), seen, nil)
+	cmd := s.client.Store(uidSet(uids), &imap.StoreFlags{Op: imap.StoreFlagsAdd, Silent: true, Flags: flags}, nil)
 	marked := make(chan error, 1)
 	s.marks = append(s.marks, marked)
 	// The server's data about these mails must be read, or the library blocks.
 	go s.mailbox.Secrets.Guarded(func() { marked <- cmd.Close() })()
 }
 
-// Marked waits until the server has answered each MarkSeen so far.
+// Marked waits until the server has answered each Mark so far.
 func (s *Session) Marked(ctx context.Context) error {
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
@@ -238,7 +243,7 @@ func (s *Session) Marked(ctx context.Context) error {
 	}
 	s.marks = nil
 	if failed != nil {
-		return fmt.Errorf("mark messages seen: %w", cause(ctx, failed))
+		return fmt.Errorf("mark messages: %w", cause(ctx, failed))
 	}
 	return nil
 }

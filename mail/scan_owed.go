@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"agentstateloop/internal/plain"
@@ -275,13 +273,7 @@ var ErrNotThere = errors.New("no such mail in the mailbox")
 // UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox,
 // or to this one before it was renumbered.
 func (s *Session) UID(key string) (uid uint32, ok bool) {
-	prefix := state.Cursor{Mailbox: s.mailbox.ID(), Validity: s.uidValidity}.Key(0)
-	number, ok := strings.CutPrefix(key, strings.TrimSuffix(prefix, "0"))
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(number, 10, 32)
-	return uint32(n), err == nil && n > 0
+	return state.Cursor{Mailbox: s.mailbox.ID(), Validity: s.uidValidity}.UID(key)
 }
 
 // Refetch hands the raw bytes of one mail to keep, regardless of its flags, and changes no

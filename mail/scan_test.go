@@ -378,11 +378,33 @@ func storySeen(t *testing.T, h host) {
 		t.Fatalf("UIDValidity() = %d, cursor %d, %v", s.UIDValidity(), l.Cursor.Validity, err)
 	}
 	wantUIDs(t, "before marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)), []uint32{ours, late})
-	s.MarkSeen([]uint32{ours, 4_000_000})
+	s.Mark([]uint32{ours, 4_000_000}, nil)
 	if err := s.Marked(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantUIDs(t, "after marking", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)), []uint32{late})
+	l = mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)
+	wantUIDs(t, "after marking", uids(l), []uint32{late})
+
+	// The marks of one request are independent, and \Answered never comes without \Seen.
+	answered := h.append(letter("@goulard3120 three"), false)
+	s, err = mailboxOf(h).Open(t.Context()) // it knows the new mail
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Mark([]uint32{late, answered}, []uint32{answered, ours})
+	if err := s.Marked(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantUIDs(t, "after an answer", uids(mustScan(t, mailboxOf(h), state.Cursor{}, 10, discard)), nil)
+	l.Cursor.Next, l.Cursor.Owed = 1, nil
+	var marked []uint32
+	for _, m := range mustScan(t, mailboxOf(h), l.Cursor, 10, discard).Messages {
+		if m.Answered {
+			marked = append(marked, m.UID)
+		}
+	}
+	wantUIDs(t, "answered", marked, []uint32{ours, answered})
 }
 
 func storyRenumbered(t *testing.T, h host) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -143,6 +145,17 @@ func (c Cursor) Clone() Cursor {
 // Key returns the key of the mail that has this UID.
 func (c Cursor) Key(uid uint32) string {
 	return fmt.Sprintf("mail:%s.%d.%d", c.Mailbox, c.Validity, uid)
+}
+
+// UID returns the UID of the mail under key. ok is false if the key belongs to another mailbox, or to
+// this one before it was renumbered.
+func (c Cursor) UID(key string) (uid uint32, ok bool) {
+	number, ok := strings.CutPrefix(key, strings.TrimSuffix(c.Key(0), "0"))
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(number, 10, 32)
+	return uint32(n), err == nil && n > 0
 }
 
 // SourceRead reports that a source was read to its end. For mail, Cursor is the new cursor, and

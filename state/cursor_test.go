@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/internal/testkit/statetest"
 	"agentstateloop/state"
 )
 
@@ -115,5 +116,35 @@ func TestBoundedUIDRanges(t *testing.T) {
 	}
 	if got := many[:150].Bounded(); !slices.Equal(got, many[:150]) {
 		t.Errorf("a small set was changed: %v", got)
+	}
+}
+
+// TestAnsweredMailIsMarkedLater checks which mails of a sent reply are marked: those of the mailbox
+// as it is numbered now.
+func TestAnsweredMailIsMarkedLater(t *testing.T) {
+	cur := state.Cursor{Mailbox: "box", Validity: 7, Next: 9}
+	for _, c := range []struct {
+		name    string
+		now     state.Cursor
+		channel state.Channel
+		want    []uint32
+	}{
+		{"by mail", cur, state.ByMail, []uint32{5, 3}},
+		{"over the mesh", cur, state.ByMesh, nil},
+		{"renumbered", state.Cursor{Mailbox: "box", Validity: 8, Next: 9}, state.ByMail, nil},
+		{"another mailbox", state.Cursor{Mailbox: "other", Validity: 7, Next: 9}, state.ByMail, nil},
+	} {
+		s := state.New("goulard3120", "seed")
+		s.Cursor = c.now
+		s.ToFlag = state.ToFlag{Mailbox: "box", Validity: 6, UIDs: []uint32{1}}
+		answers := []string{cur.Key(5), cur.Key(3), cur.Key(5), "mesh:dorlange3120:5", cur.Key(0)}
+		s.Outbox = []state.Effect{{ID: "reply.t1", Kind: state.Reply, Channel: c.channel, To: "op@example.com", Answers: answers, Created: nine}}
+		s = state.Step(s, []state.Event{state.Sending{ID: "reply.t1"}, state.Sent{ID: "reply.t1"}}, statetest.Policy(), nine)
+		if !slices.Equal(s.ToFlag.Answered, c.want) {
+			t.Errorf("%s: to mark %+v", c.name, s.ToFlag)
+		}
+		if len(c.want) > 0 && (s.ToFlag.Validity != 7 || len(s.ToFlag.UIDs) > 0) {
+			t.Errorf("%s: UIDs of two mailboxes are mixed: %+v", c.name, s.ToFlag)
+		}
 	}
 }

@@ -49,6 +49,7 @@ func (e Sent) apply(m *machine) {
 	switch row.Channel {
 	case ByMail:
 		m.sendingWorked()
+		m.markAnsweredLater(row.Answers)
 	case ByMesh:
 		m.notePost()
 	}

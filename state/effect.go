@@ -107,6 +107,9 @@ type Effect struct {
 
 	Announces *Announcement `json:"announces,omitempty"` // the event in a row for a hook
 
+	// Answers are the keys of the mails that a reply by mail answers.
+	Answers []string `json:"answers,omitempty"`
+
 	// Files go with a mesh message, or are the large attachments of a mail, which File leaves out.
 	// Their copies are durable before the row.
 	Files []FileRef `json:"files,omitempty"`

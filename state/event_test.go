@@ -116,7 +116,7 @@ func settable(e state.Event) reflect.Value {
 // name means the same everywhere, and why.
 var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
-	"Key": "key", "Cause": "key", "Keys": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
+	"Key": "key", "Cause": "key", "Keys": "keys", "Answers": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
 	"Hand": "key", "Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "Permit": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
 	"Seed": "made by the store, and read by no one", "Settled.Evidence": "fixed",
 	"Name": "name of a credential", "Credential": "name of a credential", "Backend": "name of a backend", "Model": "name of a model",

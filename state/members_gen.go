@@ -352,6 +352,7 @@ func (v *Effect) members(c *members.Coder) {
 	members.OptText(c, "asker", &v.Asker)
 	members.OptText(c, "cause", &v.Cause)
 	members.OptPointer(c, "announces", &v.Announces, (*Announcement).members)
+	members.OptTexts(c, "answers", &v.Answers)
 	members.OptObjects(c, "files", &v.Files, (*FileRef).members)
 	members.OptNumber(c, "number", &v.Number)
 }

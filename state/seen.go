@@ -101,12 +101,12 @@ func (e Pruned) apply(m *machine) {
 	}
 }
 
-// ToFlag lists the UIDs to mark \Seen, in one mailbox under one UIDVALIDITY.
+// ToFlag lists the UIDs of mails to mark, in one mailbox under one UIDVALIDITY.
 type ToFlag struct {
 	Mailbox  string   `json:"mailbox,omitempty"`
 	Validity uint32   `json:"uidvalidity,omitempty"`
-	UIDs     []uint32 `json:"uids,omitempty"`
-	Answered []uint32 `json:"answered,omitempty"` // to mark \Answered as well
+	UIDs     []uint32 `json:"uids,omitempty"`     // to mark \Seen
+	Answered []uint32 `json:"answered,omitempty"` // to mark \Seen and \Answered
 }
 
 // acknowledgeLater records that the server must be told that an item was read. It is told after the
@@ -114,15 +114,47 @@ type ToFlag struct {
 // item went into quarantine.
 func (m *machine) acknowledgeLater(uid uint32, meshID string) {
 	if uid != 0 && !m.foreign {
-		if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
-			m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
-		}
-		if !slices.Contains(m.ToFlag.UIDs, uid) {
-			m.ToFlag.UIDs = append(m.ToFlag.UIDs, uid)
-		}
+		m.ownToFlag()
+		m.ToFlag.UIDs = appendNew(m.ToFlag.UIDs, uid)
 	}
 	if meshID != "" && !m.admitted && !slices.Contains(m.ToAck, meshID) {
 		m.ToAck = append(m.ToAck, meshID)
+	}
+}
+
+// ownToFlag makes ToFlag one of the mailbox that is read now. It drops the UIDs of another one.
+func (m *machine) ownToFlag() {
+	if m.ToFlag.Mailbox != m.Cursor.Mailbox || m.ToFlag.Validity != m.Cursor.Validity {
+		m.ToFlag = ToFlag{Mailbox: m.Cursor.Mailbox, Validity: m.Cursor.Validity}
+	}
+}
+
+// appendNew appends uid to uids unless they contain it.
+func appendNew(uids []uint32, uid uint32) []uint32 {
+	if slices.Contains(uids, uid) {
+		return uids
+	}
+	return append(uids, uid)
+}
+
+// answeredMails returns the keys of the mails among msgs, if reply answers them by mail.
+func answeredMails(reply Effect, msgs []Message) (keys []string) {
+	for _, msg := range msgs {
+		if msg.Source == Mail && reply.Channel == ByMail {
+			keys = append(keys, msg.Key)
+		}
+	}
+	return keys
+}
+
+// markAnsweredLater records that the server must be told which mails a reply answered. It drops the
+// mails of another mailbox, and of this one before it was renumbered.
+func (m *machine) markAnsweredLater(keys []string) {
+	for _, key := range keys {
+		if uid, ok := m.Cursor.UID(key); ok {
+			m.ownToFlag()
+			m.ToFlag.Answered = appendNew(m.ToFlag.Answered, uid)
+		}
 	}
 }
 

@@ -145,7 +145,9 @@ func (e Ended) apply(m *machine) {
 	m.line(task)
 	m.noteDeliverable(e.TurnID, e.Epoch, e.OutputBox+"/"+e.Deliverable)
 	if e.Reply != nil {
-		m.queue(*e.Reply)
+		reply := *e.Reply
+		reply.Answers = answeredMails(reply, append([]Message{msg}, task.Collected...))
+		m.queue(reply)
 	}
 	m.answerInsteadOfAck(msg, e.Reply)
 	m.expectRest(e.Outcome)

@@ -200,10 +200,11 @@ func contains(effects []state.Effect, e state.Effect) bool {
 	return slices.ContainsFunc(effects, func(other state.Effect) bool { return other.ID == e.ID })
 }
 
-// owed returns the pending updates: \Seen flags, mesh acks and the crontab.
+// owed returns the pending updates: flags of mails, mesh acks and the crontab.
 func (st *Story) owed() []string {
 	return []string{
 		when(len(st.S.ToFlag.UIDs) > 0, fmt.Sprintf(`\Seen %v`, st.S.ToFlag.UIDs)),
+		when(len(st.S.ToFlag.Answered) > 0, fmt.Sprintf(`\Answered %v`, st.S.ToFlag.Answered)),
 		when(len(st.S.ToAck) > 0, fmt.Sprintf("mesh ack %v", st.S.ToAck)),
 		when(st.S.Schedule.Removed, "no crontab line"),
 	}
