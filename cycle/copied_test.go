@@ -79,3 +79,19 @@ func runProgram(t *testing.T, name string, args ...string) {
 		t.Fatalf("%s %q: %v: %s", name, args, err, out)
 	}
 }
+
+// TestRetryOfAHeldMessage checks that a message that a restore holds has no turn, until a person
+// lets it run.
+func TestRetryOfAHeldMessage(t *testing.T) {
+	h := newFixture(t)
+	h.poll()
+	key := h.queue("deploy it")
+	check(t, h.agent.MarkRestored(t.Context(), morning, "backup.tar.gz"))
+	h.pollAfter(time.Minute)
+	h.wantRuns(0)
+	if _, err := h.agent.Retry(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	h.pollAfter(time.Minute)
+	h.wantRuns(1)
+}
