@@ -7,6 +7,7 @@ import "time"
 func (m *machine) clampClock() {
 	c := clamp{m.now}
 	m.Identity.clampTimes(c)
+	m.Elsewhere.clampTimes(c)
 	m.Timers.clampTimes(c)
 	m.Exchange.clampTimes(c)
 	m.Hourly.clampTimes(c)

@@ -18,7 +18,7 @@ import (
 // everyEvent holds one of each event. TestEveryEventIsListed keeps it complete.
 var everyEvent = []state.Event{
 	state.AgentEnded{}, state.Arrived{}, state.AskAgain{}, state.Asked{}, state.Awaited{}, state.BackendFailed{}, state.BackendWorked{}, state.Billed{}, state.Bounced{}, state.Challenged{}, state.Claimed{}, state.Compacted{}, state.Controlled{}, state.CredentialFailed{}, state.CredentialWorked{}, state.Credited{}, state.Damaged{},
-	state.Discarded{}, state.Dropped{}, state.Ended{}, state.FetchEnded{}, state.Filed{}, state.Finished{}, state.FoundSent{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
+	state.Discarded{}, state.Dropped{}, state.ElsewhereSeen{}, state.Ended{}, state.FetchEnded{}, state.Filed{}, state.Finished{}, state.FoundSent{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.CalledNobody{}, state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.Permitted{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Moved{}, state.Rendered{}, state.Restored{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.SentRead{}, state.Settled{}, state.Slept{}, state.Spent{},
 	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.TookFile{}, state.Unpaused{}, state.Unmoved{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
@@ -118,7 +118,7 @@ var notRedacted = map[string]string{
 	// Keys and ids: another one would name something else.
 	"Key": "key", "Cause": "key", "Keys": "keys", "Answers": "keys", "ID": "id", "IDs": "ids", "Tells": "ids", "MeshID": "id", "TurnID": "id", "ToolCallID": "id", "Correlation": "id", "Trace": "id",
 	"Hand": "key", "Digest": "hash", "OldDigest": "hash", "Hash": "hash", "Same": "hash", "Sum": "hash", "Permit": "hash", "WordsSum": "hash", "Session": "id", "Mailbox": "hash", "MessageID": "id", "References": "ids",
-	"Seed": "made by the store, and read by no one", "Settled.Evidence": "fixed",
+	"Seed": "made by the store, and read by no one", "Host": "name of a machine", "ElsewhereSeen.Place": "hash", "Settled.Evidence": "fixed",
 	"Name": "name of a credential", "Credential": "name of a credential", "Backend": "name of a backend", "Model": "name of a model",
 
 	// Names of agents and people.

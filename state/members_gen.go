@@ -89,6 +89,7 @@ func (v *Identity) members(c *members.Coder) {
 	members.OptBool(c, "ids_keyed", &v.IDsKeyed)
 	members.OptText(c, "place", &v.Place)
 	members.OptPointer(c, "moved", &v.Moved, (*Moved).members)
+	members.OptObject(c, "elsewhere", &v.Elsewhere, (*Elsewhere).members)
 }
 
 func (v *Timers) members(c *members.Coder) {
@@ -394,6 +395,15 @@ func (v *Moved) members(c *members.Coder) {
 	members.OptText(c, "archive", &v.Archive)
 }
 
+func (v *Elsewhere) members(c *members.Coder) {
+	members.OptText(c, "place", &v.Place)
+	members.OptTime(c, "since", &v.Since)
+	members.OptText(c, "host", &v.Host)
+	members.OptTime(c, "host_since", &v.HostSince)
+	members.OptObject(c, "sign", &v.Sign, (*Sign).members)
+	members.OptTime(c, "told", &v.Told)
+}
+
 func (v *LastMail) members(c *members.Coder) {
 	members.OptText(c, "key", &v.Key)
 	members.OptText(c, "from", &v.From)
@@ -636,6 +646,12 @@ func (v *Tokens) members(c *members.Coder) {
 	members.OptNumber(c, "output", &v.Output)
 	members.OptNumber(c, "cache_read", &v.CacheRead)
 	members.OptNumber(c, "cache_write", &v.CacheWrite)
+}
+
+func (v *Sign) members(c *members.Coder) {
+	members.OptText(c, "place", &v.Place)
+	members.OptText(c, "host", &v.Host)
+	members.Time(c, "at", &v.At)
 }
 
 func (v *UIDRange) members(c *members.Coder) {

@@ -135,8 +135,10 @@ type Registered struct {
 	Phase  Phase
 	Asleep bool
 	Tier   Tier
+	Host   string // of this machine, if the mesh knows hosts
 }
 
 func (e Registered) apply(m *machine) {
+	m.noteHost(e.Host)
 	m.Published = Published{Phase: e.Phase, Asleep: e.Asleep, Tier: e.Tier, At: m.now}
 }

@@ -94,6 +94,8 @@ type Identity struct {
 
 	// Moved is set after `move`: the agent lives elsewhere now.
 	Moved *Moved `json:"moved,omitempty"`
+
+	Elsewhere Elsewhere `json:"elsewhere,omitzero"`
 }
 
 // New returns the state of an agent that has never polled. seed must be random.

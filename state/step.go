@@ -110,13 +110,16 @@ var endings = []Rule{
 	{"withdrawNotices", []string{"forgetUnfiled"}, (*machine).withdrawNotices},
 	// The failure ends when the last mail has left the outbox.
 	{"endSendingFailure", []string{"withdrawNotices"}, (*machine).endSendingFailure},
+	// Lines.
+	{"endElsewhere", []string{"endSendingFailure"}, (*machine).endElsewhere},
 }
 
 // The messages to the operator follow the endings, because they report only what is still so. They
 // leave in this order.
 var messages = []Rule{
 	{"tellRestored", nil, (*machine).tellRestored},
-	{"reportOutages", []string{"tellRestored"}, (*machine).reportOutages},
+	{"tellElsewhere", []string{"tellRestored"}, (*machine).tellElsewhere},
+	{"reportOutages", []string{"tellElsewhere"}, (*machine).reportOutages},
 	{"tellLost", []string{"reportOutages"}, (*machine).tellLost},
 	{"tellRateLimit", []string{"tellLost"}, (*machine).tellRateLimit},
 	{"tellSelfHeld", []string{"tellRateLimit"}, (*machine).tellSelfHeld},
@@ -195,6 +198,7 @@ type machine struct {
 	order    func([]Rule) []Rule
 
 	mailRead bool   // this step has read the mailbox to its end
+	newSign  bool   // this step has a new sign of another machine
 	foreign  bool   // the UIDs of this step belong to another mailbox
 	wokenFor string // sender and reason of the nudge that is applied now
 	admitted bool   // a person let in the event that is applied now

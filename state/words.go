@@ -78,6 +78,8 @@ const (
 	WordStop          Word = "stop"
 	WordSubmitted     Word = "submitted"
 	WordSuspended     Word = "suspended"
+	WordTwoMachines   Word = "two machines"      // another machine works as this agent
+	WordOneMachine    Word = "one machine"       // a day without a sign of another machine
 	WordToAsk         Word = "to be asked about" // the operator is asked about a rejected mail
 	WordTold          Word = "told"              // a notice about lost mails was sent
 	WordToppedUp      Word = "topped up"

@@ -180,6 +180,10 @@ func (st *Story) event(p phrase) state.Event {
 		return state.SentRead{Missing: when(p.has("missing"), text), Failed: when(p.has("failed"), text)}
 	case "moved": // moved otherhost "backup.tar"
 		return state.Moved{To: p.word(0), Archive: text}
+	case "elsewhere": // a sign of another machine: elsewhere host=mars at=09:00, elsewhere place=0123 at=09:00
+		return state.ElsewhereSeen{Host: p.opts["host"], Place: p.opts["place"], At: st.time(p, "at")}
+	case "registered": // the mesh knows this machine: registered host=venus
+		return state.Registered{Phase: st.S.Phase, Host: p.opts["host"]}
 	case "stays":
 		return state.Unmoved{}
 	case "credential":
