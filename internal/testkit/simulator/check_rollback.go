@@ -3,6 +3,8 @@ package simulator
 import (
 	"slices"
 	"strings"
+
+	"agentstateloop/state"
 )
 
 // These checks hold the promise of a restore: no answer twice, no mail lost (docs/protocol.md,
@@ -91,6 +93,9 @@ func (w *World) checkNothingLost() {
 			continue
 		}
 		waits := slices.ContainsFunc(slices.Concat(rows, items), l.hasKey)
+		if !l.read && slices.ContainsFunc(items, l.hasKey) && slices.Contains(w.record.lastRollback().unread, l.marker) && l.kind != "twice" {
+			w.violate("restore", "%s was unread at the restore, and waits for a person", l)
+		}
 		switch {
 		case !waits && !w.record.waitsToLeave(l, effects):
 			w.violate("restore", "%s is not answered, and waits for nobody", l)
@@ -100,12 +105,44 @@ func (w *World) checkNothingLost() {
 			w.count.happened("a mail of the operator was held after a restore")
 		}
 	}
+	w.checkEvidence(slices.Concat(rows, items))
 	last := w.record.lastRollback()
 	for _, m := range w.record.meshMessages {
 		known := len(replies(w.record.reports, "report")[m.correlation]) > 0 || slices.ContainsFunc(slices.Concat(rows, items), func(key string) bool { return strings.HasSuffix(key, ":"+m.id) })
 		if m.fate == answered && !known && last.left.has(m) {
 			w.violate("restore", "%s was not acknowledged before the restore, and is not answered", m)
 		}
+	}
+}
+
+// checkEvidence checks that no mail waits for a person whose answer is in the folder for sent mail,
+// unless that folder could not be read. The caller must hold mu.
+func (w *World) checkEvidence(waiting []string) {
+	s, _ := w.state()
+	if s.Restore == nil || w.story.Sent != SentByServer {
+		return
+	}
+	mails := replies(w.record.mails, "reply")
+	for _, l := range w.record.incoming {
+		if len(mails[l.id]) == 0 {
+			continue
+		}
+		if s.Restore.Blind == "" && slices.ContainsFunc(waiting, l.hasKey) {
+			w.violate("restore", "%s waits for a person, and its answer is in the folder for sent mail", l)
+		}
+	}
+	for _, l := range w.readHistory().lines {
+		if l.is(state.LineEnded, state.Word(state.Skipped)) && l.Source == state.Mail {
+			w.count.happened("an answered mail was recognised after a restore")
+		}
+	}
+}
+
+// checkNotSentAgain checks that a mail that left before a restore does not leave again, unless a
+// person wants it. The caller must hold mu.
+func (r *record) checkNotSentAgain(o *outgoing) {
+	if _, byMesh := r.reports[o.id]; !byMesh && r.restores() > o.backs && !r.retried[effectOf(o.id)] {
+		r.world.violate("restore", "%s left before the restore, and again after it", o.id)
 	}
 }
 

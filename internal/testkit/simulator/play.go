@@ -201,6 +201,9 @@ func (w *World) do(s Step) error {
 		w.clock.jump(s.For)
 		w.restful.Store(false)
 	case Read:
+		if s.Kind == "other" {
+			return w.answerAsOther(s.N)
+		}
 		return w.readMail(s.N)
 	case Expunge:
 		return w.expunge(s.N)

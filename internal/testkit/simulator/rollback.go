@@ -12,6 +12,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+
 	"agentstateloop/cycle"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
@@ -135,6 +138,9 @@ func copyFile(from, to string) error {
 	return out.Close()
 }
 
+// backup is the name of the archive of a restore.
+const backup = "backup.tar.gz"
+
 // rollback is what the servers had at one rollback.
 type rollback struct {
 	at     time.Time // by the clock of the servers
@@ -180,7 +186,7 @@ func (w *World) rollBack(s Step) error {
 	switch s.Kind {
 	case "restore":
 		return w.command(s, func(ctx context.Context, a *cycle.Agent) error {
-			return a.MarkRestored(ctx, old.at, "backup.tar.gz")
+			return a.MarkRestored(ctx, old.at, backup)
 		})
 	case "move":
 		return w.command(Step{Do: s.Do}, func(ctx context.Context, a *cycle.Agent) error { return a.MarkStays(ctx) })
@@ -209,16 +215,64 @@ func (w *World) noteRollback(final bool) error {
 	return nil
 }
 
-// rolledBack reports whether the state was rolled back, other than by a move.
-func (r *record) rolledBack() bool {
-	return slices.ContainsFunc(r.rollbacks, func(b rollback) bool { return !b.final })
+// restores returns how often the state was rolled back, other than by a move.
+func (r *record) restores() (n int) {
+	for _, b := range r.rollbacks {
+		if !b.final {
+			n++
+		}
+	}
+	return n
 }
+
+// rolledBack reports whether the state was rolled back, other than by a move.
+func (r *record) rolledBack() bool { return r.restores() > 0 }
 
 // wasRolledBack is rolledBack for a caller that does not hold mu.
 func (w *World) wasRolledBack() bool {
 	w.record.mu.Lock()
 	defer w.record.mu.Unlock()
 	return w.record.rolledBack()
+}
+
+// thread returns the References of a mail that answers the one in the field In-Reply-To of head.
+func (r *record) thread(head string) string {
+	_, id, _ := strings.Cut(head, "In-Reply-To: <")
+	id, _, _ = strings.Cut(id, ">")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := r.mails[id]
+	if o == nil {
+		return "<" + id + ">"
+	}
+	earlier := strings.Join(strings.Fields(o.refs), " ")
+	if o.answers != "" && !strings.Contains(earlier, o.answers) {
+		earlier += " <" + o.answers + ">"
+	}
+	return strings.TrimSpace(earlier + " <" + id + ">")
+}
+
+// answerAsOther plays the other agent that a mail calls: it reads the mail and marks it as answered.
+func (w *World) answerAsOther(n int) error {
+	w.record.mu.Lock()
+	var calls []*incomingMail
+	for _, l := range w.record.incoming {
+		if l.kind == "several" && len(l.uids) > 0 {
+			calls = append(calls, l)
+		}
+	}
+	if len(calls) == 0 {
+		w.record.mu.Unlock()
+		return nil
+	}
+	l := calls[n%len(calls)]
+	l.read = true
+	uid := imap.UID(l.uids[0])
+	w.record.mu.Unlock()
+	w.count.happened("another agent marked a mail as answered")
+	return w.asPerson(func(c *imapclient.Client) error {
+		return c.Store(imap.UIDSetNum(uid), &imap.StoreFlags{Op: imap.StoreFlagsAdd, Flags: []imap.Flag{imap.FlagSeen, imap.FlagAnswered}}, nil).Close()
+	})
 }
 
 // fileSent plays a server that keeps the mails that it takes in the folder for sent mail.
@@ -269,6 +323,9 @@ func (w *World) letIn() {
 		w.person("inbox release", key, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Release(ctx, key); return err })
 	}
 	for _, id := range effects {
+		w.record.mu.Lock()
+		w.record.retried[id] = true
+		w.record.mu.Unlock()
 		err, _ := w.run("outbox retry", nil, func(ctx context.Context, a *cycle.Agent) error {
 			_, _, err := a.RetryEffect(ctx, id)
 			return err
@@ -330,11 +387,13 @@ func (g generator) beforeRollback() Step {
 	s := Step{Do: do, N: g.IntN(100)}
 	switch do {
 	case Mail:
-		s.Kind = pickWeighted(g, weighted[string]{{14, "new"}, {3, "shout"}, {4, "reply"}, {2, "twice"}, {2, "html"}, {1, "other"}, {1, "wide"}})
+		s.Kind = pickWeighted(g, weighted[string]{{14, "new"}, {2, "several"}, {3, "shout"}, {4, "reply"}, {2, "twice"}, {2, "html"}, {1, "other"}, {1, "wide"}})
 	case Message:
 		s.Kind = pickWeighted(g, weighted[string]{{4, "message"}, {3, "ask"}, {1, "again"}})
 	case Outage:
 		s.Kind, s.N = pickOne(g, "imap", "smtp", "http", "smtp-451", "imap-password"), g.IntN(4)
+	case Read:
+		s.Kind = pickOne(g, "", "other")
 	case Rollback:
 		s.Kind = pickWeighted(g, weighted[string]{{4, "restore"}, {3, "copy"}, {1, "move"}})
 		s.N = 1 + g.IntN(pickOne(g, 3, 10, mostKept))

@@ -76,7 +76,7 @@ const (
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
-	Read     Deed = "read"     // a person opens a mail
+	Read     Deed = "read"     // a person opens a mail; Kind: other if another agent does, and answers it
 	Expunge  Deed = "expunge"  // a person deletes a mail for good
 	Collect  Deed = "collect"  // from now on the agent waits until a sender is silent for For
 	Rate     Deed = "rate"     // from now on N mails of the operator come in within an hour
