@@ -35,11 +35,20 @@ type admission struct {
 	folder     quarantine.Folder
 	quarantine *quarantine.Intake
 	answered   map[string]bool // ids of the challenges and questions answered so far; used by mail alone
+	restored   *restoredMail   // nil: the mailbox is not a restored one
 }
 
 // takeMail keeps a mail and returns its event. An accepted mail goes to messages/, a rejected
 // one to quarantine.
 func (ad *admission) takeMail(m *mail.Message, raw io.Reader) (state.Event, error) {
+	if ad.restored != nil {
+		return ad.takeRestored(m, raw)
+	}
+	return ad.takeJudged(m, raw)
+}
+
+// takeJudged is takeMail without regard to a restore.
+func (ad *admission) takeJudged(m *mail.Message, raw io.Reader) (state.Event, error) {
 	if m.Gate == "" || m.Ask || m.Doubtful {
 		return ad.accept(m, raw)
 	}

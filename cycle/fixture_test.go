@@ -74,6 +74,9 @@ type fixture struct {
 	onRcpt  atomic.Pointer[func(to string) error]
 	onData  atomic.Pointer[func(conn net.Conn, raw []byte) error]
 	onMesh  atomic.Pointer[http.HandlerFunc] // answers instead of the mesh if it writes anything
+
+	// onSentHeaders breaks the reading of the folder for sent mail.
+	onSentHeaders atomic.Pointer[func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error]
 }
 
 // traffic counts the bytes of all connections, both ways.
@@ -282,7 +285,12 @@ func (s *answerRecorder) Write(p []byte) (int, error) {
 	return s.ResponseWriter.Write(p)
 }
 
-func (h *fixture) fetching(_ net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+func (h *fixture) fetching(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error {
+	if f := h.onSentHeaders.Load(); f != nil {
+		if err := (*f)(conn, uids, options); err != nil {
+			return err
+		}
+	}
 	f := h.onFetch.Load()
 	if f == nil {
 		return nil

@@ -163,6 +163,7 @@ func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) 
 		return nil, obs.failed
 	}
 	defer session.Close()
+	ad.lookBack(ctx, session, filter)
 	events := map[string]state.Event{} // by key
 	scan, err := session.FetchLarge(ctx, s.Cursor, uid, filter, func(m *mail.Message, raw io.Reader) (err error) {
 		events[m.Key], err = ad.takeMail(m, raw)
@@ -177,6 +178,7 @@ func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) 
 		obs.failWithheld(scan)
 	}
 	obs.events = append(obs.events, state.LargeFetched{UID: uid, Cursor: scan.Cursor})
+	ad.endLookBack(&obs, events)
 	obs.addScan(scan, events)
 	obs.events = append(obs.events, ad.quarantine.Events()...)
 	return obs.events, obs.failed

@@ -36,6 +36,12 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	obs.mailbox = session
 	obs.events = append(obs.events, state.CredentialWorked{Name: state.CredentialIMAP, Reading: true})
 
+	ad.lookBack(ctx, session, filter)
+	if err := ad.readSentFirst(); err != nil {
+		obs.fail(state.Mail, err)
+		obs.events = append(append(obs.events, ad.restored.events(o.store, ad.state)...), state.SourceFailed{Source: state.Mail})
+		return
+	}
 	o.markPending(ad.state.ToFlag, obs)
 	began := ad.state.Cursor
 	events := map[string]state.Event{} // by key
@@ -59,6 +65,7 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 	if err == nil {
 		obs.failWithheld(scan)
 	}
+	ad.endLookBack(obs, events)
 	obs.addScan(scan, events)
 	if scan.Swept != nil {
 		obs.events = append(obs.events, state.Swept{Keys: scan.Swept.Keys, Looked: scan.Swept.Looked})

@@ -158,6 +158,9 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	if len(e.Tells) > 0 {
 		return r.undelivered(s, e), nil
 	}
+	if e.Text == state.RestoreReport {
+		return r.restoredReport(s, e.Channel == state.ByMail), nil
+	}
 	switch e.Kind {
 	case state.Ack:
 		text, err := r.fill(r.replies.Ack, state.PREP)

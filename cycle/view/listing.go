@@ -9,6 +9,7 @@ import (
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // The statuses of `inbox list` rows that are not in the inbox.
@@ -164,6 +165,38 @@ func (r Reader) ListQuarantine() ([]InboxRow, error) {
 	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
 	l := r.lister()
 	rows := []InboxRow{}
+	for _, i := range items {
+		rows = append(rows, l.item(i, numbers[i.Key]))
+	}
+	return rows, nil
+}
+
+// RestoredRows returns the messages about which the operator has to decide after a restore: the held
+// ones, and the items in quarantine that may have run or were asked about, each kind oldest first.
+func RestoredRows(st *store.Store, s state.State) ([]InboxRow, error) {
+	l := lister{heads: &Headliner{Store: st}}
+	rows := []InboxRow{}
+	for _, m := range s.HeldRows() {
+		rows = append(rows, l.message(m))
+	}
+	items, err := quarantine.Folder{Store: st}.Items()
+	if err != nil {
+		return nil, err
+	}
+	keys := map[string]bool{}
+	items = slices.DeleteFunc(items, func(i quarantine.Item) bool {
+		asked := s.Restore != nil && slices.Contains(s.Restore.Asked, i.Key)
+		unknown := !s.Accepts(i.Key) && (i.Gate == state.GateRestored || asked)
+		if unknown {
+			keys[i.Key] = true
+		}
+		return !unknown
+	})
+	numbers, err := quarantineNumbers(st, s, keys)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
 	for _, i := range items {
 		rows = append(rows, l.item(i, numbers[i.Key]))
 	}
