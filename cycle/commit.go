@@ -79,6 +79,19 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 	return next, nil
 }
 
+// readOwn returns the state. If it is a copy, the restore is committed first, so that all that the
+// caller observes is judged after it.
+func (j *journal) readOwn(ctx context.Context) (state.State, error) {
+	copied, err := j.store.Copied()
+	if err != nil {
+		return state.State{}, err
+	}
+	if copied {
+		return j.commit(ctx)
+	}
+	return j.store.Read()
+}
+
 // eventsOf returns the events for a state that is not as the last commit left it. No event is
 // needed for a copy if one of the events says where the state comes from.
 func eventsOf(why store.Recovery, s state.State, events []state.Event) (found []state.Event) {

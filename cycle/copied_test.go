@@ -12,6 +12,31 @@ import (
 	"agentstateloop/state"
 )
 
+// TestCopyRunsNothingTwice checks that the first poll after an old copy was put back does not run
+// a mail again that was answered after the copy was made.
+func TestCopyRunsNothingTwice(t *testing.T) {
+	h := newFixture(t)
+	h.pollAfter(time.Minute)
+	if !h.knowsFiles() {
+		t.Skip("files have no birth times here")
+	}
+	dir := h.agent.Store.Dir
+	runProgram(t, "cp", "-a", dir, dir+".copy")
+	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+	h.pollAfter(time.Minute)
+	h.wantRuns(1)
+	check(t, os.RemoveAll(dir))
+	runProgram(t, "cp", "-a", dir+".copy", dir)
+	h.agent = h.blueprint.agent(h.clock.Now)
+	for range 3 {
+		h.pollAfter(time.Minute)
+	}
+	h.wantRuns(1)
+	if row := h.state().Restore; row == nil || row.Settled+row.Unknown != 1 {
+		t.Errorf("the restore has %+v, want one mail that is answered or unknown", row)
+	}
+}
+
 // TestCopiedDirectory puts an old copy of the state directory back, as a person does who knows no
 // `restore`. The next poll treats it as a restore, once. A directory that `restore` or a move has
 // put there is known already.

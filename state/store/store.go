@@ -53,6 +53,12 @@ func (st *Store) Read() (state.State, error) {
 	return s, err
 }
 
+// Copied reports whether the state is a copy of what was written last: see Recovery.Copied.
+func (st *Store) Copied() (bool, error) {
+	_, recovery, err := st.load()
+	return recovery.Copied, err
+}
+
 // Commit replaces the state by the result of change. Under state.lock it reads the state, calls
 // change, writes and fsyncs a new file, keeps the old one as state.json.prev, renames the new one,
 // fsyncs the directory and appends the new history lines. When Commit returns nil, the new state is
