@@ -74,14 +74,18 @@ func (w *World) snapshot(site string) {
 	}
 }
 
-// back returns the snapshot of n commits ago.
-func (s *snapshots) back(n int) (snapshot, bool) {
+// back returns the snapshot of n commits ago. If unmoved is set, it is the newest one before that
+// the agent was not moved away from.
+func (s *snapshots) back(n int, unmoved bool) (snapshot, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.kept) == 0 {
-		return snapshot{}, false
+	for i := len(s.kept) - 1 - min(n, len(s.kept)-1); i >= 0; i-- {
+		now, ok := readState(s.kept[i].dir)
+		if ok && (!unmoved || now.Moved == nil) {
+			return s.kept[i], true
+		}
 	}
-	return s.kept[max(0, len(s.kept)-1-n)], true
+	return snapshot{}, false
 }
 
 // shared are the folders whose files are never written to again under their names, so that copies of
@@ -166,7 +170,7 @@ func (w *World) rollBack(s Step) error {
 		}
 		w.powerOn()
 	}
-	old, ok := w.snapshots.back(n)
+	old, ok := w.snapshots.back(n, s.Kind == "copy")
 	if !ok {
 		return nil
 	}
