@@ -102,6 +102,9 @@ func (o *pollOptions) run(c *call, a *cycle.Agent) error {
 	} else if r.Found() && !o.quiet {
 		c.out.Printf("%s\n", present.Report(r, c.now()))
 	}
+	if two := r.TwoMachines; two != nil && !o.quiet {
+		c.out.Warn("TWO MACHINES: %s", present.TwoMachines(a.Handle, *two, c.now()))
+	}
 	return failedSources(r.Failed, o.quiet)
 }
 

@@ -67,7 +67,7 @@ func (c *challenger) ask(ctx context.Context, s state.State, key string) (state.
 	draft := e
 	draft.ID = trust.ChallengeID(token)
 	draft.Thread.Subject = challengeSubject(c.handle)
-	data, err := c.renderer.renderMail(draft, mailText{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
+	data, err := c.renderer.renderMail(s.Place, draft, mailText{text: challengeText(c.handle, item, raw, token)}, nil, c.now())
 	if err != nil {
 		return s, fmt.Errorf("render challenge: %w", err)
 	}

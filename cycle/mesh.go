@@ -48,6 +48,10 @@ type Carrier interface {
 	Seen(ctx context.Context) ([]mesh.Presence, error)
 	Status(ctx context.Context) (mesh.Status, error)
 
+	// Hosts returns the name of this machine, and the other machines where an agent with our
+	// handle looked for work. A mesh over HTTP is on one machine, so there it returns nothing.
+	Hosts(ctx context.Context) (here string, others []mesh.HostSeen, err error)
+
 	// Announce announces the outcome of a turn to those who watch the mesh, once for each t. On
 	// a mesh over HTTP it does nothing: such a mesh is on one machine, where `events` shows the
 	// same. So the caller need not know which carrier it has.
@@ -163,7 +167,7 @@ func (p *senderPace) recentFrom(m mesh.Message) (n int) {
 const republishEvery = 6 * time.Hour
 
 // publish writes our presence to the mesh's registry if it has changed: the phase, whether we
-// sleep, and the budget tier. It leaves the wake address there to the listener. It makes no
+// sleep, and the budget tier. Then it looks there for other machines that work as this agent. It leaves the wake address there to the listener. It makes no
 // call if the mesh did not answer in this cycle. A mesh that rejects the request lacks a
 // registry, and counts as informed.
 func (p *projector) publish(ctx context.Context, s state.State, obs *observation) []state.Event {
@@ -171,7 +175,7 @@ func (p *projector) publish(ctx context.Context, s state.State, obs *observation
 		return nil
 	}
 	tier := s.Tier(*p.policy, p.now())
-	now := state.Registered{Phase: s.Phase, Asleep: s.Asleep, Tier: tier}
+	now := state.Registered{Phase: s.Phase, Asleep: s.Asleep, Tier: tier, Host: s.Elsewhere.Host}
 	published := s.Published.Phase == now.Phase && s.Published.Asleep == now.Asleep && cmp.Or(s.Published.Tier, state.TierNormal) == tier
 	if published && p.now().Sub(s.Published.At) < republishEvery {
 		return nil
@@ -180,7 +184,20 @@ func (p *projector) publish(ctx context.Context, s state.State, obs *observation
 	if rejected, ok := errors.AsType[*mesh.Error](err); err != nil && (!ok || rejected.Temporary()) {
 		return nil
 	}
-	return []state.Event{now}
+	if err != nil {
+		return []state.Event{now} // there is no registry
+	}
+	here, others, err := p.mesh.Carrier.Hosts(ctx)
+	if err != nil {
+		p.logf("the other machines of this agent could not be listed: %v", err)
+		return []state.Event{now}
+	}
+	now.Host = here
+	events := []state.Event{now}
+	for _, h := range others {
+		events = append(events, state.ElsewhereSeen{Host: h.Host, At: h.SeenAt})
+	}
+	return events
 }
 
 // Others returns the agents that the mesh has seen, including this one.

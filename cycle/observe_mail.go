@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -61,6 +62,9 @@ func (o *observer) observeMail(ctx context.Context, ad *admission, room int, obs
 		obs.events = append(obs.events, state.SourceRead{Source: state.Mail, Cursor: &scan.Cursor, Large: began.Large})
 	}
 	o.awaitMarks(ctx, ad.state.ToFlag, obs)
+	if err == nil {
+		o.lookElsewhere(ctx, ad.state, scan, session, obs)
+	}
 	o.refetch(ctx, ad, obs, mailbox.Until)
 	if err == nil {
 		obs.failWithheld(scan)
@@ -107,6 +111,36 @@ func (obs *observation) markSeen(owed state.ToFlag) {
 // isMailboxOf reports whether the open mailbox is the one of the UIDs.
 func (obs *observation) isMailboxOf(owed state.ToFlag) bool {
 	return obs.mailbox != nil && owed.Mailbox == obs.mailbox.ID() && owed.Validity == obs.mailbox.UIDValidity()
+}
+
+// lookElsewhere looks in the folder for sent mail for mail of ours that another machine has sent
+// since this state got its place. It does so with the daily sweep, and when somebody has opened a new
+// mail before this machine took it. A failure is not an error of the mailbox.
+func (o *observer) lookElsewhere(ctx context.Context, s state.State, scan mail.Scan, session *mail.Session, obs *observation) {
+	opened := func(m mail.Message) bool { return m.Gate == "" && m.Seen && !m.Before }
+	if o.dry || s.Place == "" || scan.Swept == nil && !slices.ContainsFunc(scan.Messages, opened) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	found, err := session.SentElsewhere(ctx, o.handle, s.Place, s.SignsSince(o.now()))
+	if err != nil {
+		o.logf("the folder for sent mail does not show whether another machine works as @%s: %v", o.handle, err)
+		return
+	}
+	for _, m := range found {
+		if !o.isOwn(s, m.Effect) {
+			obs.events = append(obs.events, state.ElsewhereSeen{Place: m.Place, At: m.At})
+			return
+		}
+	}
+}
+
+// isOwn reports whether this state has sent the mail of effect, or is about to. Such a mail has
+// another place if it was rendered before a restore or a move. A challenge is not kept.
+func (o *observer) isOwn(s state.State, effect string) bool {
+	_, err := os.Stat(o.store.Path(sentFile(effect)))
+	return err == nil || s.Keeps(effect) || strings.HasPrefix(effect, string(state.Challenge)+".")
 }
 
 // failWithheld records the refusals in a scan by a server that works as a whole.

@@ -154,6 +154,7 @@ func (p *poller) conclude(r *Report) error {
 	r.addUnsent(s, p.now())
 	r.After, r.NextDue = s.Phase, s.NextDue
 	r.TurnWaiting = s.CanRun(*p.policy, p.now())
+	r.TwoMachines = view.TwoMachinesOf(s, p.now())
 	return nil
 }
 

@@ -228,7 +228,7 @@ func outsideMissed(missed string) string {
 func otherMessages(s state.State, key string) string {
 	all, operators := 0, 0
 	for _, msg := range s.Inbox {
-		if msg.Key == key || msg.ByItself() || msg.Status != state.Queued && msg.Status != state.Deferred {
+		if msg.Key == key || msg.Held || msg.ByItself() || msg.Status != state.Queued && msg.Status != state.Deferred {
 			continue
 		}
 		all++

@@ -44,7 +44,7 @@ func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte,
 	if e.Channel == state.ByMesh {
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
-	return r.renderMail(e, mailText{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
+	return r.renderMail(s.Place, e, mailText{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
 }
 
 // event returns the body for a hook. If the hook's template fails with this event, the hook
@@ -80,8 +80,8 @@ type mailText struct {
 	markdown bool // the text is an agent's, and may be formatted
 }
 
-// renderMail returns the bytes of a mail of ours, in the thread of the effect.
-func (r *renderer) renderMail(e state.Effect, what mailText, list []message.Attachment, now time.Time) ([]byte, error) {
+// renderMail returns the bytes of a mail of ours, in the thread of the effect. place is State.Place.
+func (r *renderer) renderMail(place string, e state.Effect, what mailText, list []message.Attachment, now time.Time) ([]byte, error) {
 	key, err := r.idKeys.key()
 	if err != nil {
 		return nil, err
@@ -107,6 +107,7 @@ func (r *renderer) renderMail(e state.Effect, what mailText, list []message.Atta
 		Attachments: list,
 		Auto:        "auto-generated",
 		History:     head.String(),
+		Place:       place,
 	}
 	if draft.Subject == "" {
 		draft.Subject = "@" + r.handle
@@ -219,7 +220,10 @@ func (r *renderer) answer(s state.State, control string) string {
 		b.WriteString("HALTED on the mesh: `agentstateloop mesh resume` lifts it\n")
 	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
-		s.Turn.Status, len(s.Inbox)-len(s.Planned()), len(s.Outbox), len(s.Undelivered))
+		s.Turn.Status, len(s.Inbox)-len(s.Planned())-len(s.HeldRows()), len(s.Outbox), len(s.Undelivered))
+	if held := len(s.HeldRows()); held > 0 {
+		fmt.Fprintf(&b, "held: %d, %s\n", held, state.HeldReason)
+	}
 	for _, w := range s.OperatorWaits(r.now()) {
 		fmt.Fprintf(&b, "question to you, until %s: %s%s\n", w.By.UTC().Format(time.RFC3339), plain.Line(w.Text), view.OptionsText(w.Options))
 	}

@@ -82,7 +82,11 @@ func (m turnMessage) repliesByMail(mail *Mail) bool {
 // mesh").
 func (rp *replier) render(e state.Effect, back deliverableBody, list []message.Attachment) ([]byte, error) {
 	if e.Channel == state.ByMail {
-		return rp.renderer.renderMail(e, mailText{text: back.whole(), markdown: !back.failed()}, list, rp.now())
+		s, err := rp.store.Read()
+		if err != nil {
+			return nil, err
+		}
+		return rp.renderer.renderMail(s.Place, e, mailText{text: back.whole(), markdown: !back.failed()}, list, rp.now())
 	}
 	m := meshMessage(rp.handle, e, truncateJSON(back.Text, roomFor(files.ForMesh(e.Files))-back.Fields.Size()))
 	m.Fields = back.Fields

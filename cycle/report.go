@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/state"
 )
 
@@ -27,6 +28,8 @@ type Report struct {
 	// TurnWaiting is set if a message could run now that this poll did not run.
 	TurnWaiting bool `json:"turn_waiting"`
 
+	TwoMachines *view.TwoMachines `json:"two_machines"` // another machine works as this agent
+
 	serial  uint64    // of the last commit of this process
 	looked  time.Time // when this process last looked for due work
 	damaged int       // damaged messages, found before their turn
@@ -39,7 +42,7 @@ func (r Report) Found() bool {
 
 // Add adds the results of a later poll of the same process.
 func (r *Report) Add(later Report) {
-	r.After, r.NextDue, r.TurnWaiting = later.After, later.NextDue, later.TurnWaiting
+	r.After, r.NextDue, r.TurnWaiting, r.TwoMachines = later.After, later.NextDue, later.TurnWaiting, later.TwoMachines
 	r.Arrived, r.Rejected, r.Nudges = r.Arrived+later.Arrived, r.Rejected+later.Rejected, r.Nudges+later.Nudges
 	r.Sent, r.Posted, r.Turns = r.Sent+later.Sent, r.Posted+later.Posted, r.Turns+later.Turns
 	r.fail(later.Failed)
@@ -123,6 +126,9 @@ func (r Report) line() string {
 	}
 	for _, f := range r.Failed {
 		parts = append(parts, fmt.Sprintf("%s failed: %s", f.Source, f.Reason))
+	}
+	if two := r.TwoMachines; two != nil {
+		parts = append(parts, "TWO MACHINES: "+two.Other())
 	}
 	return strings.Join(parts, ", ") + ", next " + r.NextDue.UTC().Format("15:04Z")
 }

@@ -107,11 +107,24 @@ const (
 
 // Rows returns at most that many rows of the registry, in the order in which they were written.
 func (c *Conn) Rows(ctx context.Context, limit int) ([]Row, error) {
+	return c.rows(ctx, whoSubject(">"), limit)
+}
+
+// maxHosts is how many hosts of one agent are read.
+const maxHosts = 100
+
+// Hosts returns the rows of the hosts where an agent with our handle looked for work.
+func (c *Conn) Hosts(ctx context.Context) ([]Row, error) {
+	return c.rows(ctx, lookSubject(c.Handle, "*"), maxHosts)
+}
+
+// rows returns at most limit rows whose subjects match.
+func (c *Conn) rows(ctx context.Context, subjects string, limit int) ([]Row, error) {
 	var rows []Row
 	next := uint64(1)
 	err := c.do(ctx, func(ctx context.Context, l *link) error {
 		for next > 0 && len(rows) < limit {
-			if err := c.page(ctx, l, &rows, &next); err != nil {
+			if err := c.page(ctx, l, subjects, &rows, &next); err != nil {
 				return err
 			}
 		}
@@ -120,16 +133,16 @@ func (c *Conn) Rows(ctx context.Context, limit int) ([]Row, error) {
 	return rows[:min(len(rows), limit)], err
 }
 
-// page reads one page of the registry, from the number *next on. It sets *next to the number of
+// page reads one page of the matching rows of the registry, from the number *next on. It sets *next to the number of
 // the next page, or to 0 after the last page. The registry keeps one message per subject, so
 // these rows are the newest.
-func (c *Conn) page(ctx context.Context, l *link, rows *[]Row, next *uint64) error {
+func (c *Conn) page(ctx context.Context, l *link, subjects string, rows *[]Row, next *uint64) error {
 	f, err := l.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer f.end()
-	request, err := json.Marshal(map[string]any{"seq": *next, "next_by_subj": whoSubject(">"), "batch": pageRows, "max_bytes": pageBytes})
+	request, err := json.Marshal(map[string]any{"seq": *next, "next_by_subj": subjects, "batch": pageRows, "max_bytes": pageBytes})
 	if err != nil {
 		return err
 	}

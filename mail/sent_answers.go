@@ -153,7 +153,7 @@ func (s *Session) sentBy(handle string, since time.Time) (uids []uint32, more bo
 func (s *Session) readSentHeads(uids []uint32, handle string, read func(h message.Header, at time.Time)) error {
 	section := &imap.FetchItemBodySection{
 		Specifier: imap.PartSpecifierHeader, Peek: true,
-		HeaderFields: []string{"Message-ID", "In-Reply-To", "References", message.AgentField},
+		HeaderFields: []string{"Message-ID", "In-Reply-To", "References", message.AgentField, message.PlaceField},
 	}
 	_, err := s.heads(uidSet(uids), maxSentHeader, section, func(h *head) {
 		header := message.ParseHeader(h.raw)
@@ -193,4 +193,34 @@ func (s *Session) foldersFor(use imap.MailboxAttr) ([]string, error) {
 	}
 	slices.Sort(marked)
 	return marked, nil
+}
+
+// ElsewhereMail is a mail of ours that another state sent: another machine works as this agent.
+type ElsewhereMail struct {
+	Place  string    // of the other state
+	Effect string    // in lower case
+	At     time.Time // INTERNALDATE
+}
+
+// maxElsewhere is how many mails of ours are examined for the place of another state, the newest.
+const maxElsewhere = 50
+
+// SentElsewhere returns the newest mails of the agent handle in the folder for sent mail that have
+// another place than place and came after since, the newest first. It reads the folder as Answered
+// does. Without a folder it finds none.
+func (s *Session) SentElsewhere(ctx context.Context, handle, place string, since time.Time) ([]ElsewhereMail, error) {
+	var found []ElsewhereMail
+	_, err := s.mailbox.readSent(ctx, handle, since, maxElsewhere, func(h message.Header, at time.Time) {
+		effect, ours := message.EffectOf(h.MessageID, handle)
+		if ours && validPlace(h.Place) && h.Place != place && at.After(since) {
+			found = append(found, ElsewhereMail{Place: h.Place, Effect: effect, At: at.UTC()})
+		}
+	})
+	slices.SortFunc(found, func(a, b ElsewhereMail) int { return b.At.Compare(a.At) })
+	return found, err
+}
+
+// validPlace reports whether place is one: 16 hexadecimal digits.
+func validPlace(place string) bool {
+	return len(place) == 16 && strings.Trim(place, "0123456789abcdef") == ""
 }

@@ -270,3 +270,41 @@ func TestScanReadsAnswered(t *testing.T) {
 		}
 	}
 }
+
+// TestSentElsewhere checks which mails in the folder for sent mail show another machine.
+func TestSentElsewhere(t *testing.T) {
+	const here, other = "0123456789abcdef", "fedcba9876543210"
+	h, servers := memoryHost(t, mailtest.Options{SpecialUse: true})
+	if err := servers.CreateSent("Sent"); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []struct {
+		effect, place string
+		after         time.Duration
+	}{
+		{"reply.t1", other, -time.Hour}, {"reply.t2", other, time.Hour}, {"reply.t3", here, time.Hour}, {"ack.a4", other, 2 * time.Hour},
+		{"reply.t5", "", time.Hour}, {"reply.t6", "not a place", time.Hour},
+	} {
+		raw := ownMail(t, filter.Handle, m.effect, "<one@example.com>")
+		if m.place != "" {
+			raw = message.PlaceField + ": " + m.place + "\r\n" + raw
+		}
+		if _, err := servers.AppendTo("Sent", []byte(raw), noon.Add(m.after)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	foreign := message.PlaceField + ": " + other + "\r\n" + ownMail(t, "dorlange3120", "reply.t7", "<one@example.com>")
+	if _, err := servers.AppendTo("Sent", []byte(foreign), noon.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := mailboxOf(h).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	found, err := s.SentElsewhere(t.Context(), filter.Handle, here, noon)
+	want := []mail.ElsewhereMail{{Place: other, Effect: "ack.a4", At: noon.Add(2 * time.Hour)}, {Place: other, Effect: "reply.t2", At: noon.Add(time.Hour)}}
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("%+v, want %+v, %v", found, want, err)
+	}
+}

@@ -200,6 +200,11 @@ func (c *Client) Online(ctx context.Context) ([]Presence, error) {
 	return list.Agents, nil
 }
 
+// Hosts returns nothing: a mesh over HTTP is on one machine.
+func (c *Client) Hosts(context.Context) (here string, others []HostSeen, err error) {
+	return "", nil, nil
+}
+
 // Seen returns the agents that are online: a mesh over HTTP forgets the others.
 func (c *Client) Seen(ctx context.Context) ([]Presence, error) { return c.Online(ctx) }
 

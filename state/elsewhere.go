@@ -58,7 +58,9 @@ func (s State) TwoMachines(now time.Time) (sign Sign, ok bool) {
 }
 
 // SignsSince returns from when on a mail of ours with another place is a sign.
-func (s State) SignsSince() time.Time { return s.Elsewhere.Since.Add(elsewhereSlack) }
+func (s State) SignsSince(now time.Time) time.Time {
+	return latest(s.Elsewhere.Since.Add(elsewhereSlack), now.Add(-elsewhereFor))
+}
 
 // ElsewhereSeen reports a sign of another machine.
 type ElsewhereSeen Sign
@@ -66,13 +68,13 @@ type ElsewhereSeen Sign
 // apply notes the sign, if it is the newest and not of a machine that the agent has left.
 func (e ElsewhereSeen) apply(m *machine) {
 	m.renewPlace()
-	sign, since := Sign(e), m.SignsSince()
+	sign, since := Sign(e), m.SignsSince(m.now)
 	sign.At = earlier(sign.At.UTC(), m.now)
 	if sign.Host != "" {
 		since = latest(since, m.Elsewhere.HostSince.Add(elsewhereSlack))
 	}
 	known := m.Elsewhere.Sign
-	if !sign.At.After(since) || !sign.At.After(known.At) || m.now.Sub(sign.At) >= elsewhereFor {
+	if !sign.At.After(since) || !sign.At.After(known.At) {
 		return
 	}
 	m.Elsewhere.Sign, m.newSign = sign, true

@@ -141,6 +141,9 @@ func (m *machine) applyLine(l Line) {
 	case LineDelivery:
 		m.applyDeliveryLine(l)
 	case LineGivenUp:
+		if l.What == WordSent {
+			m.noteReplyEnded(l.ID, l.What, l.At)
+		}
 		m.applyUndeliveredLine(l)
 	case LineSending:
 		m.applySendingLine(l)

@@ -31,9 +31,14 @@ const GateRestored = "restored"
 // The reasons of rows that a restore brought back. heldNote is for the agent that gets such a
 // message later.
 const (
+	SettledReason = "answered since the backup" // of a message that ended; the evidence follows
+
 	HeldReason = "restored from a backup: it may have run already"
 	MayBeSent  = "restored from a backup: it may have been sent already"
-	heldNote   = "This message comes from a restored backup, so an earlier attempt may have done its work: check before you repeat it."
+	// ReapedByRestore is the reason of the turn that a restore ended. It does not run again by itself.
+	ReapedByRestore = "the state was restored from a backup"
+
+	heldNote = "This message comes from a restored backup, so an earlier attempt may have done its work: check before you repeat it."
 )
 
 // meshKnows is how long the mesh and its agents surely recognise the id of a message that comes
@@ -102,7 +107,7 @@ func (e Restored) apply(m *machine) {
 	m.Place = placeOf(m.Seed)
 	m.line(Line{Kind: LineRecovery, What: WordRestored, From: e.From, Digest: m.Place, Sent: e.Made.UTC(), Reason: "made " + utc(e.Made)})
 	if m.Turn.Status != HeadIdle {
-		m.turnLine(WordReaped, "the state was restored from a backup")
+		m.turnLine(WordReaped, ReapedByRestore)
 	}
 	m.restore(e.Made.UTC(), e.From)
 	m.holdOutbox()
@@ -240,7 +245,7 @@ func (e Settled) apply(m *machine) {
 	if row := m.message(e.Key); row != nil {
 		if row.Held {
 			m.noteSettled()
-			m.skip(*row, e.Evidence)
+			m.skip(*row, SettledReason+": "+e.Evidence)
 		}
 		return
 	}
@@ -251,7 +256,7 @@ func (e Settled) apply(m *machine) {
 	m.noteSeen(e.Key)
 	m.noteSeen(e.Digest)
 	m.noteSettled()
-	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, From: e.From, What: Word(Skipped), Reason: e.Evidence, Digest: e.Digest})
+	m.line(Line{Kind: LineEnded, Key: e.Key, Source: Mail, From: e.From, What: Word(Skipped), Reason: SettledReason + ": " + e.Evidence, Digest: e.Digest})
 }
 
 func (e Settled) rank() (int, time.Time) { return rankArrival, e.At }
@@ -266,6 +271,7 @@ func (e FoundSent) apply(m *machine) {
 		return
 	}
 	m.noteReplyEnded(e.ID, WordSent, m.now)
+	m.markAnsweredLater(m.Undelivered[i].Answers)
 	m.endUndelivered(i, WordSent, "it is in the folder for sent mail")
 }
 

@@ -255,7 +255,7 @@ func (l *turnWatch) check(context.Context) (react.CheckResult, error) {
 func waiting(s state.State) int {
 	n := 0
 	for _, m := range s.Inbox {
-		if m.ByItself() {
+		if m.ByItself() || m.Held {
 			continue
 		}
 		if m.Status == state.Queued || m.Status == state.Deferred {

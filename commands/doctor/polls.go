@@ -38,6 +38,10 @@ func (c pollsCheck) run(context.Context) []Finding {
 	if s.Halted() {
 		found = append(found, bad(Warn, "halt", "run "+terminal.ResumeCommands(view.HaltedBy(s))+" to lift it", "HALT is on: no turns, no mail"))
 	}
+	if sign, two := s.TwoMachines(now); two {
+		found = append(found, bad(Warn, "machines", state.TwoMachinesHint, "TWO MACHINES work as @%s: this one, and another one (%s), last at %s",
+			s.Agent, sign.Other(), terminal.Clock(sign.At, now)))
+	}
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		f := s.Credentials[credential]
 		found = append(found, bad(Warn, "credentials", c.credentialHint(credential),

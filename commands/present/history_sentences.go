@@ -189,8 +189,11 @@ func (r *HistoryReader) ended(l state.Line) sentence {
 		return sentence{}
 	}
 	what := "dropped"
-	if l.What == state.Word(state.Errored) {
+	switch {
+	case l.What == state.Word(state.Errored):
 		what = "failed"
+	case strings.HasPrefix(l.Reason, state.SettledReason):
+		what = "settled"
 	}
 	switch {
 	case known:
@@ -199,6 +202,24 @@ func (r *HistoryReader) ended(l state.Line) sentence {
 		return sentenceOf(what, ": ", r.numbers[l.Key], reasonSuffix(l.Reason))
 	}
 	return sentenceOf("a message was ", what, reasonSuffix(l.Reason))
+}
+
+// reaped describes the end of a turn whose process died. After a restore its message is held.
+func (r *HistoryReader) reaped(l state.Line) sentence {
+	if l.Reason == state.ReapedByRestore {
+		return sentenceOf("its turn was interrupted", reasonSuffix(l.Reason))
+	}
+	return sentenceOf("its turn was interrupted and runs again", reasonSuffix(l.Reason))
+}
+
+// restored describes a restore from a backup.
+func (r *HistoryReader) restored(l state.Line) sentence {
+	return sentenceOf("the state was restored from the backup ", plain.Line(l.From), ", ", l.Reason)
+}
+
+// moved describes a move to another machine.
+func (r *HistoryReader) moved(l state.Line) sentence {
+	return sentenceOf("the agent was moved to ", plain.Line(l.To), reasonSuffix(plain.Line(l.Reason)))
 }
 
 // queued describes the agent's messages to other agents, and its questions. The turns describe

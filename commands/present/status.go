@@ -45,8 +45,12 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 		head += fmt.Sprintf(" since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
 	}
 	p.text.WriteString(p.Fit(head, 2) + "\n")
+	restoreRows(row, s, now)
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
+	}
+	if two := s.TwoMachines; two != nil {
+		row("TWO MACHINES", "%s", TwoMachines(s.Agent, *two, now))
 	}
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: no turn until %s", moment(*s.Cooldown, now))
@@ -162,6 +166,12 @@ func Whereabouts(other mesh.Presence, now time.Time) string {
 	return strings.Join(append(parts, gone...), ", ")
 }
 
+// TwoMachines says that another machine works as the agent, and what to do.
+func TwoMachines(agent string, two view.TwoMachines, now time.Time) string {
+	return fmt.Sprintf("@%s also works elsewhere (%s), last at %s: each message may be answered twice, or by only one of the two. %s",
+		agent, plain.Line(two.Other()), terminal.Clock(two.At, now), state.TwoMachinesHint)
+}
+
 // Brief describes an agent apart from its phase. Trouble is in capitals.
 func Brief(s view.Status, now time.Time) []string {
 	var parts []string
@@ -170,7 +180,12 @@ func Brief(s view.Status, now time.Time) []string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
+	if s.Moved != nil {
+		say(true, "MOVED to %s", plain.Line(s.Moved.To))
+	}
 	say(s.Halted, "HALTED")
+	say(s.TwoMachines != nil, "TWO MACHINES")
+	say(s.Inbox.Held > 0, "HELD %d", s.Inbox.Held)
 	say(s.Tier == state.TierDead, "BROKE")
 	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
 	say(len(s.Credentials) > 0, "CREDENTIAL")

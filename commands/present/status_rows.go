@@ -95,6 +95,19 @@ func questionRows(p *statusPage, open []view.StatusQuestion) {
 	}
 }
 
+// restoreRows adds where the agent was moved, and what a restore has left to decide.
+func restoreRows(row row, s view.Status, now time.Time) {
+	if m := s.Moved; m != nil {
+		row("MOVED", "TO %s on %s%s: nothing works here until `%s move --cancel`", plain.Line(m.To), terminal.Clock(m.At, now), around("; its archive is ", OneLine(m.Archive), ""), terminal.Program)
+	}
+	if r := s.Restored; r != nil && r.Reading {
+		row("RESTORED", "at %s from %s: the next poll compares the mailbox", terminal.Clock(r.At, now), plain.Line(r.From))
+	}
+	if n := s.Inbox.Held; n > 0 {
+		row("HELD", "%s of a restored backup may have run already: `%s inbox list`, then retry or drop each", terminal.Count(n, "message"), terminal.Program)
+	}
+}
+
 // nextTry returns the time of the next attempt, or "".
 func nextTry(at *time.Time, now time.Time) string {
 	if at == nil {

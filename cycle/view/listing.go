@@ -127,6 +127,9 @@ func (l lister) message(m state.Message) InboxRow {
 	if m.Title != "" {
 		row.Subject = m.Title
 	}
+	if m.Held {
+		row.Reason = OrNull(state.HeldReason)
+	}
 	return row
 }
 

@@ -23,6 +23,8 @@ type Status struct {
 	Offline     bool                        `json:"offline"`   // polls run, but cannot scan it
 	Halted      bool                        `json:"halted"`
 	HaltedBy    []string                    `json:"halted_by"` // where it was set: "here", "mesh"
+	Moved       *StatusMoved                `json:"moved"`     // null: the agent works here
+	Restored    *StatusRestored             `json:"restored"`  // null: no restore of the last month
 	Tier        state.Tier                  `json:"tier"`
 	Inbox       StatusInbox                 `json:"inbox"`
 	Outbox      StatusOutbox                `json:"outbox"`
@@ -46,12 +48,76 @@ type Status struct {
 	Spend       StatusSpend                 `json:"spend"`
 	Obstacles   []string                    `json:"obstacles"` // faults of files in the state directory
 	Mesh        *string                     `json:"mesh"`      // the address of the mesh; null: no mesh is configured
+
+	TwoMachines *TwoMachines `json:"two_machines"` // null: no other machine works as this agent
+}
+
+// TwoMachines is the newest sign of another machine that works as this agent.
+type TwoMachines struct {
+	Host  *string   `json:"host"`
+	Place *string   `json:"place"`
+	At    time.Time `json:"at"`
+}
+
+// TwoMachinesOf returns the sign of another machine within a day, or nil.
+func TwoMachinesOf(s state.State, now time.Time) *TwoMachines {
+	sign, two := s.TwoMachines(now)
+	if !two {
+		return nil
+	}
+	return &TwoMachines{Host: OrNull(sign.Host), Place: OrNull(sign.Place), At: sign.At}
+}
+
+// Other names the other machine.
+func (t TwoMachines) Other() string {
+	var s state.Sign
+	if t.Host != nil {
+		s.Host = *t.Host
+	}
+	if t.Place != nil {
+		s.Place = *t.Place
+	}
+	return s.Other()
+}
+
+// StatusMoved says where the agent was moved.
+type StatusMoved struct {
+	To      string    `json:"to"` // the host
+	At      time.Time `json:"at"`
+	Archive *string   `json:"archive"`
+}
+
+// StatusRestored is the last restore from a backup.
+type StatusRestored struct {
+	At      time.Time  `json:"at"`
+	Made    *time.Time `json:"made"`    // the backup
+	From    string     `json:"from"`    // the file of the backup
+	Settled int        `json:"settled"` // messages that were answered since the backup
+	Run     int        `json:"run"`     // mails since the backup that were not answered, and ran or run
+	Unknown int        `json:"unknown"` // mails that went to quarantine, because they may have run
+	Reading bool       `json:"reading"` // the mailbox is still being compared
+}
+
+func movedStatus(s state.State) *StatusMoved {
+	if s.Moved == nil {
+		return nil
+	}
+	return &StatusMoved{To: s.Moved.To, At: s.Moved.At, Archive: OrNull(s.Moved.Archive)}
+}
+
+func restoredStatus(s state.State) *StatusRestored {
+	r := s.Restore
+	if r == nil {
+		return nil
+	}
+	return &StatusRestored{At: r.At, Made: OrNull(r.Made), From: r.From, Settled: r.Settled, Run: r.Run, Unknown: r.Unknown, Reading: !r.Over}
 }
 
 // StatusInbox counts messages.
 type StatusInbox struct {
 	Waiting     int `json:"waiting"`
 	Deferred    int `json:"deferred"`
+	Held        int `json:"held"` // by a restore, until a person decides
 	Quarantined int `json:"quarantined"`
 
 	// RefusedSigned counts the mails in quarantine whose sender is proven but whose text is
@@ -257,6 +323,8 @@ func (r Reader) StatusOf(s state.State) Status {
 		Offline:     offline(s, *r.Policy, r.ReadsMail),
 		Halted:      s.Halted(),
 		HaltedBy:    HaltedBy(s),
+		Moved:       movedStatus(s),
+		Restored:    restoredStatus(s),
 		Inbox:       StatusInbox{Quarantined: s.Quarantined, RefusedSigned: r.refusedSigned(s), Deferrals: []StatusDeferral{}},
 		Outbox:      outboxStatus(s, now),
 		Outages:     outages(s, *r.Policy, now),
@@ -296,9 +364,12 @@ func (r Reader) StatusOf(s state.State) Status {
 		if m.Status == state.Deferred && m.Source == state.Self {
 			continue // in Self
 		}
-		if m = deferredByOutage(s, *r.Policy, m, now); m.Status == state.Deferred {
+		switch m = deferredByOutage(s, *r.Policy, m, now); {
+		case m.Held:
+			st.Inbox.Held++
+		case m.Status == state.Deferred:
 			st.Inbox.deferred(m)
-		} else {
+		default:
 			st.Inbox.Waiting++
 		}
 	}
@@ -309,7 +380,7 @@ func (r Reader) StatusOf(s state.State) Status {
 	}
 	st.Tier, st.Spend = s.Tier(*r.Policy, now), spendStatus(s, *r.Policy, now)
 	st.Spend.Savings = savings(r.Turn, st.Tier)
-	st.Mesh = OrNull(r.Mesh)
+	st.Mesh, st.TwoMachines = OrNull(r.Mesh), TwoMachinesOf(s, now)
 	st.Obstacles = []string{}
 	for _, err := range r.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
@@ -324,7 +395,7 @@ func (r Reader) StatusOf(s state.State) Status {
 // deferredByOutage returns a message for display. A message that could have its turn if a
 // backend worked waits until one of its backends is tried again.
 func deferredByOutage(s state.State, p state.Policy, m state.Message, now time.Time) state.Message {
-	if name, o, out := s.AllOut(p, now); out && m.Status == state.Queued && !m.Damaged {
+	if name, o, out := s.AllOut(p, now); out && m.Status == state.Queued && !m.Damaged && !m.Held {
 		m.Status, m.Reason, m.NextRetryAt = state.Deferred, o.Sentence(name), o.Until
 	}
 	return m

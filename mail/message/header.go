@@ -60,6 +60,7 @@ type Header struct {
 	ReturnPath     string // "<>" is the null path of a bounce
 	MediaType      string // of Content-Type, lower case, without parameters
 	Agent          string // X-AgentStateLoop: the handle of the sending agent
+	Place          string // X-AgentStateLoop-Place: the state that sent it
 
 	// stable is a hash of the fields that all copies of one mail share. Only the sender can
 	// change them, because they are signed.
@@ -132,6 +133,8 @@ func ParseHeader(raw []byte) Header {
 			}
 		case "x-agentstateloop":
 			h.Agent = cmp.Or(h.Agent, oneLine(v, maxValue))
+		case "x-agentstateloop-place":
+			h.Place = cmp.Or(h.Place, oneLine(v, maxValue))
 		}
 		switch f.Name {
 		case "from", "date", "subject", "message-id":

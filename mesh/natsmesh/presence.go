@@ -65,6 +65,28 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	return keys.agents(rows, c.now()), nil
 }
 
+// Hosts returns the name of this host, and the other hosts where an agent with our handle looked for
+// work within a week. There is one only if two machines work as this agent, or if it has moved.
+func (c *Client) Hosts(ctx context.Context) (here string, others []mesh.HostSeen, err error) {
+	const op = "list hosts"
+	rows, err := c.server().Hosts(ctx)
+	if err != nil {
+		return "", nil, failure(op, err)
+	}
+	keys, err := c.keyring(ctx)
+	if err != nil {
+		return "", nil, failure(op, err)
+	}
+	for _, p := range keys.agents(rows, c.now()) {
+		for _, h := range p.Hosts {
+			if p.Handle == c.Handle && h.Host != c.Host {
+				others = append(others, h)
+			}
+		}
+	}
+	return c.Host, others, nil
+}
+
 // agents returns the agents in the rows of a registry, sorted by handle.
 func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) {
 	for _, r := range rows {

@@ -44,3 +44,25 @@ func TestAwayAgents(t *testing.T) {
 		}
 	}
 }
+
+// TestHosts checks that an agent finds its other hosts, and no host of another agent.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	e := fleettest.Start(t, "alice", "bob")
+	alice, bob := e.Client("alice"), e.Client("bob")
+	alice.Host, bob.Host = "beta", "delta"
+	take(t, bob)
+	take(t, alice)
+	if err := alice.Register(t.Context(), mesh.Presence{Phase: state.IDLE}); err != nil {
+		t.Fatal(err)
+	}
+	here, others, err := alice.Hosts(t.Context())
+	if err != nil || here != "beta" || len(others) > 0 {
+		t.Fatalf("alone: here %q, others %+v, %v", here, others, err)
+	}
+	alice.Host = "gamma"
+	take(t, alice)
+	if here, others, err = alice.Hosts(t.Context()); err != nil || here != "gamma" || len(others) != 1 || others[0].Host != "beta" || time.Since(others[0].SeenAt) > time.Minute {
+		t.Errorf("two machines: here %q, others %+v, %v", here, others, err)
+	}
+}

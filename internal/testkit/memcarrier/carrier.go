@@ -249,6 +249,11 @@ func (c *Carrier) Seen(context.Context) (seen []mesh.Presence, err error) {
 	return seen, err
 }
 
+// Hosts returns the host of the agent: nobody else works as it here.
+func (c *Carrier) Hosts(context.Context) (here string, others []mesh.HostSeen, err error) {
+	return c.Host, nil, c.call(Call{Name: "hosts"}, func(*Mesh) error { return nil })
+}
+
 // Status returns the health of the mesh, and the messages that wait for the agent.
 func (c *Carrier) Status(context.Context) (s mesh.Status, err error) {
 	err = c.call(Call{Name: "status"}, func(m *Mesh) error {
