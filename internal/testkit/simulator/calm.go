@@ -65,7 +65,7 @@ func (w *World) calm() {
 		}
 		waiting = s.Inbox.Waiting
 		// If the machine is busy, a server may be slow and still hold a message.
-		rests := w.isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits()
+		rests := isAtRest(s) && len(r.Failed) == 0 && !w.mailWaits()
 		switch {
 		case rests && w.missesMail() && nights < maxNights: // until its next try, or the sweep of another day
 			w.clock.pass(missed)
@@ -75,7 +75,7 @@ func (w *World) calm() {
 		case rests:
 			w.clock.pass(31 * time.Minute) // the crontab is checked twice an hour
 			w.poll(nil, cycle.PollOptions{})
-			if s, err := w.status(); err != nil || w.isAtRest(s) || nights == maxNights {
+			if s, err := w.status(); err != nil || isAtRest(s) || nights == maxNights {
 				w.finish()
 				return
 			}
@@ -144,10 +144,7 @@ func (w *World) status() (s view.Status, err error) {
 	return s, err
 }
 
-// isAtRest reports whether no work waits or runs, according to `status`. What a restore holds is no
-// work.
-func (w *World) isAtRest(s view.Status) bool {
-	now, _ := w.state()
-	waiting := s.Inbox.Waiting + s.Inbox.Deferred - len(now.HeldRows())
-	return s.Phase == "IDLE" && !s.Halted && waiting+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
+// isAtRest reports whether no work waits or runs, according to `status`.
+func isAtRest(s view.Status) bool {
+	return s.Phase == "IDLE" && !s.Halted && s.Inbox.Waiting+s.Inbox.Deferred+s.Outbox.Waiting == 0 && s.Turn.Status == "idle"
 }

@@ -119,12 +119,9 @@ func (w *World) checkNothingLost() {
 // unless that folder could not be read. The caller must hold mu.
 func (w *World) checkEvidence(waiting []string) {
 	s, _ := w.state()
-	if s.Restore == nil || w.story.Sent != SentByServer {
-		return
-	}
 	mails := replies(w.record.mails, "reply")
 	for _, l := range w.record.incoming {
-		if len(mails[l.id]) == 0 {
+		if s.Restore == nil || w.story.Sent != SentByServer || len(mails[l.id]) == 0 || l.kind == "twice" { // one copy may have run, and the other wait
 			continue
 		}
 		if s.Restore.Blind == "" && slices.ContainsFunc(waiting, l.hasKey) {

@@ -156,6 +156,10 @@ func (w *World) do(s Step) error {
 	case Reset:
 		return w.reset(s)
 	case Release:
+		if s.Kind == restored {
+			w.letIn()
+			return nil
+		}
 		return w.release(s)
 	case Outbox:
 		return w.handleOutbox(s)

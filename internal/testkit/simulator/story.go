@@ -59,7 +59,7 @@ const (
 	TopUp      Deed = "topup"      // `credit`
 	Reset      Deed = "reset"      //
 	Outbox     Deed = "outbox"     // `outbox retry` or `outbox drop` of a row that was given up; Kind: retry or drop
-	Release    Deed = "release"    // `inbox release` or `inbox drop` of an item of the quarantine; Kind: release or drop
+	Release    Deed = "release"    // `inbox release` or `inbox drop` of an item of the quarantine; Kind: release, drop or restored
 
 	Reply   Deed = "reply"   // an answer to a challenge; Kind: see answers
 	Mail    Deed = "mail"    // a mail arrives; Kind: see mails
