@@ -14,6 +14,7 @@ var notLimits = map[string]string{
 	// state, state/store, cycle, internal
 	"state.Dollar":          "the unit in which amounts are written",
 	"state.Version":         "the format of state.json",
+	"state.VersionHeld":     "the format of state.json",
 	"state.DefaultPatience": "a default that turn/react and commands name in their tools and flags",
 
 	"state/store.sumLen":       "the form of a sum",

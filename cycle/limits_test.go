@@ -60,6 +60,19 @@ func TestLimits(t *testing.T) {
 			m := mesh.Message{SentAt: time.Date(int(year), 6, 1, 0, 0, 0, 0, time.UTC)}
 			return ad.rejectMesh(m, "trust", "", false).At.Equal(noon)
 		}},
+		{Const: "sentTries", Max: 1, Within: func(_ *testing.T, n int64) bool { // failures before this one
+			r := restoredMail{restore: state.Restore{Tries: int(n)}}
+			return r.mayRetry()
+		}},
+		{Const: "mostRestored", Max: 50, Within: func(t *testing.T, n int64) bool {
+			r := renderer{core: core{store: &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}, now: at(noon)}}
+			var s state.State
+			s.Restore = &state.Restore{}
+			s.Inbox = many(n, func(i int) state.Message {
+				return state.Message{Key: fmt.Sprint("cli:", i), Seq: uint64(1000 + i), Held: true}
+			})
+			return strings.Contains(r.restoredReport(s, true), fmt.Sprint("\n", 999+n, "  "))
+		}},
 		{Const: "maxEventName", Max: 64, Within: func(_ *testing.T, n int64) bool { return eventName(text(n)) == text(n) }},
 		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wideText(n)}) == wideText(n) }},
 		{Const: "excerptLength", Max: 200, Within: func(_ *testing.T, n int64) bool {
@@ -340,6 +353,8 @@ type stubCarrier struct {
 }
 
 func (c *stubCarrier) Register(context.Context, mesh.Presence) error { return nil }
+
+func (c *stubCarrier) Hosts(context.Context) (string, []mesh.HostSeen, error) { return "", nil, nil }
 
 func (c *stubCarrier) Announce(ctx context.Context, _ mesh.Task) error {
 	deadline, _ := ctx.Deadline()

@@ -75,7 +75,7 @@ func (r *restoredMail) readSent(handle string) error {
 	}
 	var err error
 	r.answers, err = r.session.Answered(r.ctx, handle, r.restore.Made)
-	if err != nil && (r.ctx.Err() != nil || r.restore.Tries+1 < sentTries) {
+	if err != nil && (r.ctx.Err() != nil || r.mayRetry()) {
 		r.failed = err
 		return err
 	}
@@ -85,6 +85,10 @@ func (r *restoredMail) readSent(handle string) error {
 	r.read = true
 	return nil
 }
+
+// mayRetry reports whether a failure of the folder for sent mail leaves the decisions to the next
+// poll.
+func (r *restoredMail) mayRetry() bool { return r.restore.Tries+1 < sentTries }
 
 // readSentFirst reads the folder for sent mail before the first report about the restore, so that
 // the evidence also settles waiting rows. Later, only mail that could not be fetched is left.

@@ -47,6 +47,18 @@ func TestLimits(t *testing.T) {
 			return asksOperator(s)
 		}},
 
+		// A restore.
+		limittest.Duration("meshKnows", before(7*day), 1, func(_ *testing.T, d time.Duration) bool {
+			s := agent()
+			s.Outbox = []state.Effect{{ID: "send.1", Kind: state.Post, Channel: state.ByMesh, To: "boreas3120", Created: nine}}
+			return len(step(s, nine.Add(d), state.Restored{}).Outbox) == 1
+		}),
+		limittest.Duration("restoreKept", before(30*day), 1, func(_ *testing.T, d time.Duration) bool {
+			s := agent()
+			s.Restore = &state.Restore{At: nine, Over: true}
+			return step(s, nine.Add(d)).Restore != nil
+		}),
+
 		// Turns.
 		{Const: "maxAwaited", Max: 16, Within: func(_ *testing.T, n int64) bool {
 			s := agentInTurn("")
