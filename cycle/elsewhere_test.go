@@ -79,7 +79,7 @@ func TestTwoMachinesInSentFolder(t *testing.T) {
 }
 
 // A new mail that was opened before this machine took it leads to a look. Mail that this state has
-// sent is no sign, whatever its place: it was rendered before a restore or a move.
+// sent does not count, whatever its place: it was rendered before a restore or a move.
 func TestTwoMachinesAfterOpenedMail(t *testing.T) {
 	t.Parallel()
 	h := newTwoMachines(t)
@@ -96,7 +96,7 @@ func TestTwoMachinesAfterOpenedMail(t *testing.T) {
 	h.wantTwoMachines(h.pollAfter(time.Minute), "place "+otherPlace)
 }
 
-// Our mails name the place of the state, and are no sign to itself.
+// Our mails name the place of the state, and do not count as signs of another one.
 func TestOwnMailIsNoSign(t *testing.T) {
 	t.Parallel()
 	h := newTwoMachines(t)
@@ -111,8 +111,8 @@ func TestOwnMailIsNoSign(t *testing.T) {
 	h.wantTwoMachines(h.pollAfter(time.Hour), "")
 }
 
-// A restore renews the place: the mail of the machine that the agent has left is no sign, later mail
-// of it is one.
+// A restore renews the place: mail that the machine has sent before does not count, later mail of it
+// does.
 func TestTwoMachinesAfterRestore(t *testing.T) {
 	t.Parallel()
 	h := newTwoMachines(t)

@@ -185,7 +185,7 @@ func (p *projector) publish(ctx context.Context, s state.State, obs *observation
 		return nil
 	}
 	if err != nil {
-		return []state.Event{now} // there is no registry
+		return []state.Event{now} // the mesh has none
 	}
 	here, others, err := p.mesh.Carrier.Hosts(ctx)
 	if err != nil {

@@ -110,12 +110,10 @@ func (c *Conn) Rows(ctx context.Context, limit int) ([]Row, error) {
 	return c.rows(ctx, whoSubject(">"), limit)
 }
 
-// maxHosts is how many hosts of one agent are read.
-const maxHosts = 100
-
-// Hosts returns the rows of the hosts where an agent with our handle looked for work.
+// Hosts returns the rows of the hosts where an agent with our handle looked for work, one page at
+// most.
 func (c *Conn) Hosts(ctx context.Context) ([]Row, error) {
-	return c.rows(ctx, lookSubject(c.Handle, "*"), maxHosts)
+	return c.rows(ctx, lookSubject(c.Handle, "*"), pageRows)
 }
 
 // rows returns at most limit rows whose subjects match.

@@ -2,6 +2,7 @@ package mail
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,6 +122,20 @@ func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	f := trust.Filter{Handle: "agent", Operators: []string{"op@example.com"}, Own: "agent@example.org", Require: trust.RequireDMARC, Verify: trust.VerifyDKIM, Resolver: "127.0.0.1:1"}
 	limittest.Run(t, []limittest.Limit{
+		{Const: "maxSentMails", Max: 5000, Within: func(t *testing.T, n int64) bool {
+			return sentFolder(t, n, "").missing(t) == ""
+		}},
+		{Const: "maxElsewhere", Max: 50, Within: func(t *testing.T, n int64) bool {
+			found, err := sentFolder(t, n, "").open(t).SentElsewhere(t.Context(), "goulard3120", "fedcba9876543210", time.Time{})
+			return err == nil && len(found) == int(n)
+		}},
+		{Const: "maxSentHeader", Max: 32 << 10, Within: func(t *testing.T, n int64) bool { // the last byte of the last field
+			answers, err := sentFolder(t, 1, strings.Repeat("x", int(n))).open(t).Answered(t.Context(), "goulard3120", time.Time{})
+			return err == nil && answers.To("<one@example.com>", false)
+		}},
+		limittest.Duration("sentWithin", 20*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
+			return !sentUntil(arrivalTime).Before(arrivalTime.Add(d))
+		}),
 		// Connections.
 		{Const: "maxAnswer", Max: 64 << 10, Within: func(t *testing.T, n int64) bool {
 			c := newBoundedConn(&bytewise{r: strings.NewReader(x(n))}, nil)
@@ -259,4 +274,51 @@ func TestMaxSize(t *testing.T) {
 			t.Errorf("%d bytes: too big %v, read to the end %v", n, big, whole)
 		}
 	}
+}
+
+// sentMailbox is a mailbox with a folder for sent mail.
+type sentMailbox Mailbox
+
+// sentFolder returns a mailbox whose folder for sent mail has n mails of ours. With a padding, its
+// length is that of the fields that are read, without the end of their last line.
+func sentFolder(t *testing.T, n int64, padding string) sentMailbox {
+	t.Helper()
+	s := mailtest.StartMemory(t, mailtest.Options{})
+	if err := s.Create("Sent"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		head := fmt.Sprintf("X-AgentStateLoop: goulard3120\r\nX-AgentStateLoop-Place: 0123456789abcdef\r\nMessage-ID: <reply.t%d.%s.goulard3120@example.org>\r\n", i, strings.Repeat("a", 32))
+		const last = "In-Reply-To: <one@example.com>"
+		if padding != "" {
+			const name, end = "References: ", "\r\n"
+			head += name + padding[len(head)+len(name)+len(end)+len(last):] + end
+		}
+		if _, err := s.AppendTo("Sent", []byte(head+last+"\r\nSubject: hello\r\n\r\nhello\r\n"), arrivalTime); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return sentMailbox{Sent: "Sent", Server: Server{
+		Addr: s.IMAP, TLS: TLSNone, Username: s.Username, Timeout: time.Minute, Secret: func(context.Context) (string, error) { return s.Password, nil },
+	}}
+}
+
+func (m sentMailbox) open(t *testing.T) *Session {
+	t.Helper()
+	s, err := Mailbox(m).Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// missing returns why the answers in the folder are not all read.
+func (m sentMailbox) missing(t *testing.T) string {
+	t.Helper()
+	answers, err := m.open(t).Answered(t.Context(), "goulard3120", time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers.Missing
 }

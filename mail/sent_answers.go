@@ -16,7 +16,7 @@ import (
 // answers in that folder show which mail was answered since (docs/protocol.md, "After a restore").
 
 const (
-	maxSentMails  = 10_000           // mails of ours whose header is read, the newest
+	maxSentMails  = 5000             // mails of ours whose header is read, the newest
 	maxSentHeader = 32 << 10         // bytes of the fields that are read of each
 	sentWithin    = 20 * time.Second // no further headers are requested after it
 )
@@ -53,8 +53,10 @@ func sameID(id string) string { return message.Lower(strings.TrimSpace(id)) }
 // not checked, whose key may be lost.
 func (s *Session) Answered(ctx context.Context, handle string, since time.Time) (Answers, error) {
 	a := Answers{replied: map[string]bool{}, referenced: map[string]bool{}, sent: map[string]bool{}}
+	m := s.mailbox
+	m.Until = sentUntil(time.Now())
 	var err error
-	a.Missing, err = s.mailbox.readSent(ctx, handle, since, maxSentMails, func(h message.Header, _ time.Time) {
+	a.Missing, err = m.readSent(ctx, handle, since, maxSentMails, func(h message.Header, _ time.Time) {
 		a.sent[sameID(h.MessageID)] = true
 		if !message.IsAnswer(h.MessageID, handle) {
 			return
@@ -69,8 +71,12 @@ func (s *Session) Answered(ctx context.Context, handle string, since time.Time) 
 	return a, err
 }
 
+// sentUntil returns until when headers of sent mail may be requested.
+func sentUntil(now time.Time) time.Time { return now.Add(sentWithin) }
+
 // readSent calls read for each mail of handle in the folder for sent mail, the newest most since
-// the day before since. at is its INTERNALDATE. missing says why not all mails were read.
+// the day before since. at is its INTERNALDATE. missing says why not all mails were read. After
+// m.Until it requests no more headers.
 func (m Mailbox) readSent(ctx context.Context, handle string, since time.Time, most int, read func(h message.Header, at time.Time)) (missing string, err error) {
 	m.Ahead = Mailbox{}.Ahead
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
@@ -92,7 +98,6 @@ func (m Mailbox) readSent(ctx context.Context, handle string, since time.Time, m
 
 // readSent is Mailbox.readSent in a session of its own.
 func (s *Session) readSent(handle string, since time.Time, most int, read func(h message.Header, at time.Time)) (missing string, err error) {
-	began := time.Now()
 	folder := s.mailbox.Sent
 	if folder == "" {
 		marked, err := s.foldersFor(imap.MailboxAttrSent)
@@ -121,7 +126,7 @@ func (s *Session) readSent(handle string, since time.Time, most int, read func(h
 		found = found[max(0, len(found)-most):]
 	}
 	for len(found) > 0 {
-		if time.Since(began) > sentWithin || !s.mailbox.Until.IsZero() && time.Now().After(s.mailbox.Until) {
+		if !s.mailbox.Until.IsZero() && time.Now().After(s.mailbox.Until) {
 			return fmt.Sprintf("the time did not suffice for the oldest %d mails of the folder %s", len(found), folder), nil
 		}
 		chunk := found[max(0, len(found)-headerChunk):]
@@ -210,7 +215,9 @@ const maxElsewhere = 50
 // does. Without a folder it finds none.
 func (s *Session) SentElsewhere(ctx context.Context, handle, place string, since time.Time) ([]ElsewhereMail, error) {
 	var found []ElsewhereMail
-	_, err := s.mailbox.readSent(ctx, handle, since, maxElsewhere, func(h message.Header, at time.Time) {
+	m := s.mailbox
+	m.Until = sentUntil(time.Now())
+	_, err := m.readSent(ctx, handle, since, maxElsewhere, func(h message.Header, at time.Time) {
 		effect, ours := message.EffectOf(h.MessageID, handle)
 		if ours && validPlace(h.Place) && h.Place != place && at.After(since) {
 			found = append(found, ElsewhereMail{Place: h.Place, Effect: effect, At: at.UTC()})

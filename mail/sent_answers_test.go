@@ -184,7 +184,7 @@ func TestAnswersMissing(t *testing.T) {
 	b := mailboxOf(h)
 	b.Sent = "Sent"
 	if answers, err := answersOf(t, b, noon); err == nil {
-		t.Errorf("a broken connection is no error, missing: %q", answers.Missing)
+		t.Errorf("a broken connection causes no error, missing: %q", answers.Missing)
 	}
 }
 
@@ -207,8 +207,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("%v, missing: %q", err, answers.Missing)
 	}
 	b.Until = time.Now()
-	if answers, err = answersOf(t, b, noon); err != nil || !strings.Contains(answers.Missing, "the time") || answers.To("<m0@example.com>", false) {
-		t.Errorf("late: %v, missing: %q", err, answers.Missing)
+	if ids, missing, err := b.ReadSent(t.Context(), filter.Handle, 5000); err != nil || !strings.Contains(missing, "the time") || len(ids) > 0 {
+		t.Errorf("late: %d mails, %v, missing: %q", len(ids), err, missing)
 	}
 	b.Until = time.Time{}
 	ids, missing, err := b.ReadSent(t.Context(), filter.Handle, 600)

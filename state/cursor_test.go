@@ -130,7 +130,7 @@ func TestAnsweredMailIsMarkedLater(t *testing.T) {
 		want    []uint32
 	}{
 		{"by mail", cur, state.ByMail, []uint32{5, 3}},
-		{"over the mesh", cur, state.ByMesh, nil},
+		{"through the mesh", cur, state.ByMesh, nil},
 		{"renumbered", state.Cursor{Mailbox: "box", Validity: 8, Next: 9}, state.ByMail, nil},
 		{"another mailbox", state.Cursor{Mailbox: "other", Validity: 7, Next: 9}, state.ByMail, nil},
 	} {

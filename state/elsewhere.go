@@ -90,7 +90,7 @@ func (m *machine) noteHost(host string) {
 	}
 }
 
-// renewPlace begins anew with a new place.
+// renewPlace drops the signs of the state that had another place.
 func (m *machine) renewPlace() {
 	if m.Elsewhere.Place != m.Place || m.Elsewhere.Since.IsZero() {
 		m.Elsewhere.Place, m.Elsewhere.Since, m.Elsewhere.Sign = m.Place, m.now, Sign{}

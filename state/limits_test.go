@@ -101,6 +101,13 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("workingAfter", before(2*time.Minute), 1, func(_ *testing.T, d time.Duration) bool {
 			return !step(agentInTurn(""), nine.Add(d)).Turn.Working
 		}),
+		limittest.Duration("elsewhereFor", before(day), 1, func(_ *testing.T, d time.Duration) bool {
+			_, two := signedAt(10*time.Minute + 1).TwoMachines(nine.Add(10*time.Minute + 1 + d))
+			return two
+		}),
+		limittest.Duration("elsewhereSlack", 10*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
+			return signedAt(d).Elsewhere.Sign.At.IsZero()
+		}),
 		limittest.Duration("MaxSleep", day, 1, func(_ *testing.T, d time.Duration) bool {
 			return step(agentInTurn(""), nine, state.Slept{TurnID: "t1", Epoch: 1, For: d}).SleepFor == d
 		}),
@@ -655,4 +662,9 @@ func parkedSessions(agents int) []state.ParkedSession {
 		}
 	}
 	return s.Parked
+}
+
+// signedAt returns an agent whose state got its place at nine, and that saw another machine d later.
+func signedAt(d time.Duration) state.State {
+	return step(step(agent(), nine), nine.Add(time.Hour), state.ElsewhereSeen{Host: "mars", At: nine.Add(d)})
 }

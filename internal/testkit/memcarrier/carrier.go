@@ -249,7 +249,7 @@ func (c *Carrier) Seen(context.Context) (seen []mesh.Presence, err error) {
 	return seen, err
 }
 
-// Hosts returns the host of the agent: nobody else works as it here.
+// Hosts returns the host of the agent, and no other one.
 func (c *Carrier) Hosts(context.Context) (here string, others []mesh.HostSeen, err error) {
 	return c.Host, nil, c.call(Call{Name: "hosts"}, func(*Mesh) error { return nil })
 }
