@@ -158,6 +158,7 @@ type worldKey struct{}
 //	hold LOCK                  takes a lock as another process would
 //	happens restored FILE      the state is one that was restored from a backup
 //	happens moved HOST FILE    the agent was moved; happens stays: a move was taken back
+//	happens elsewhere HOST     another machine works as the agent
 //	settle                     waits for polls in the background
 //	exits CODE COMMAND [ARG…]  checks an exit code
 //
@@ -201,7 +202,7 @@ func scriptCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		{"smtp KIND CODE TEXT, or smtp ok", 1, 3, scriptSMTP},
 		{"presence HANDLE PHASE", 2, 2, scriptPresence},
 		{"hold LOCK", 1, 1, scriptHold},
-		{"happens restored FILE, happens moved HOST FILE, or happens stays", 1, 3, scriptHappens},
+		{"happens restored FILE, happens moved HOST FILE, happens stays, or happens elsewhere HOST", 1, 3, scriptHappens},
 		{"settle", 0, 0, scriptSettle},
 		{"exits CODE COMMAND [ARG…]", 2, 100, scriptExits},
 		{"model PROVIDER FILE", 2, 2, scriptModel},

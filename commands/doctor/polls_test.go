@@ -56,6 +56,8 @@ func TestPollFindings(t *testing.T) {
 		{"a credential fails", func(s *state.State) { s.Credentials = map[string]state.Credential{"imap": {Failures: 1}} }, "warn credentials"},
 		{"quarantined", func(s *state.State) { s.Quarantined = 1 }, "info quarantine"},
 		{"lost", func(s *state.State) { s.Undelivered = make([]state.Effect, 2) }, "warn outbox"},
+		{"two machines", func(s *state.State) { s.Elsewhere.Sign = state.Sign{Host: "mars", At: now.Add(-time.Hour)} }, "warn machines"},
+		{"two machines the day before", func(s *state.State) { s.Elsewhere.Sign = state.Sign{Host: "mars", At: now.Add(-25 * time.Hour)} }, ""},
 		{"the clock was set back", func(s *state.State) { s.LastStep = now.Add(time.Hour) }, "warn clock"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ func TestStatusText(t *testing.T) {
 `},
 		{"everything wrong", cycle.ModeCrontab, view.Status{
 			Agent: "goulard3120", Phase: state.ACTIVE, PhaseSince: in(-90 * time.Second), NextDue: in(-5 * time.Minute),
-			Deadline: in(8*time.Minute + 30*time.Second), Halted: true, HaltedBy: []string{"here", "mesh"}, Offline: true, LastLook: in(-2 * time.Hour),
+			Deadline: in(8*time.Minute + 30*time.Second), Halted: true, HaltedBy: []string{"here", "mesh"}, TwoMachines: &view.TwoMachines{Place: text("0123456789abcdef"), At: now.Add(-time.Hour)}, Offline: true, LastLook: in(-2 * time.Hour),
 			Inbox: view.StatusInbox{Waiting: 2, Deferred: 4, Quarantined: 4, Deferrals: []view.StatusDeferral{
 				{Reason: state.OverRate, Count: 3, Next: now.Add(time.Minute), Last: now.Add(time.Hour)},
 				{Reason: "not logged in", Count: 1, Next: now.Add(time.Minute), Last: now.Add(time.Minute)},
@@ -56,6 +56,7 @@ func TestStatusText(t *testing.T) {
 		}, `
 @goulard3120 is ACTIVE since 11:58:30 (1m30s)
   HALTED     no turns, no mail, until ` + "`agentstateloop resume` and `agentstateloop mesh resume`" + `
+  TWO MACHINES @goulard3120 also works elsewhere (place 0123456789abcdef), last at 11:00:00: each message may be answered twice, or by only one of the two. ` + state.TwoMachinesHint + `
   CREDENTIAL imap failed in 3 polls in a row since 11:00:00; you were informed (login: NO)
   CREDENTIAL mesh failed in 2 polls in a row since 11:59:00; the keymaster was informed
   CREDENTIAL smtp failed in 1 poll in a row since 11:59:00; NOBODY IS INFORMED YET
