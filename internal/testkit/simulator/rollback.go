@@ -30,7 +30,7 @@ const mostKept = 50
 const (
 	SentByServer = "server" // it files each mail that it takes, as Gmail does
 	SentByUs     = "us"     // [replies] sent
-	SentByNobody = ""       // there is no folder for sent mail
+	SentByNobody = ""       // the server marks no folder for sent mail
 )
 
 // snapshots are copies of the state directory after each of the last commits.
