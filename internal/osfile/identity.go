@@ -1,12 +1,37 @@
 package osfile
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Identity tells a file from a copy of it. A rename keeps it, and so do a change of the content,
 // the mode or the owner, a remount and a restart. Programs that copy files or put them back make
 // another file, and on Linux they cannot set its birth time. The zero Identity is unknown: the
 // file system does not record birth times.
 type Identity struct {
-	Inode uint64 `json:"inode"`
-	Born  int64  `json:"born"` // nanoseconds since 1970
+	Inode uint64
+	Born  int64 // nanoseconds since 1970
+}
+
+// String returns the identity as text, or "" if it is unknown.
+func (id Identity) String() string {
+	if id == (Identity{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", id.Inode, id.Born)
+}
+
+// ParseIdentity returns the identity that String wrote. Any other text is the unknown identity.
+func ParseIdentity(text string) Identity {
+	inode, born, _ := strings.Cut(text, ".")
+	i, errInode := strconv.ParseUint(inode, 10, 64)
+	b, errBorn := strconv.ParseInt(born, 10, 64)
+	if errInode != nil || errBorn != nil {
+		return Identity{}
+	}
+	return Identity{Inode: i, Born: b}
 }
 
 // IsCopyOf reports whether the file is certainly another one than the file that had the identity

@@ -22,8 +22,13 @@ func TestIsCopyOf(t *testing.T) {
 		"the server gives it the birth time of the older file": {osfile.Identity{Inode: 7, Born: 500}, false},
 		"no birth times": {osfile.Identity{}, false},
 	} {
-		if got := c.now.IsCopyOf(original); got != c.copy {
+		if got := osfile.ParseIdentity(c.now.String()).IsCopyOf(original); got != c.copy {
 			t.Errorf("%s: %v", what, got)
+		}
+	}
+	for _, text := range []string{"", "7", ".1000", "7.x", "-7.1000", "7.1000.1"} {
+		if id := osfile.ParseIdentity(text); id != (osfile.Identity{}) {
+			t.Errorf("%q is %v", text, id)
 		}
 	}
 	if (osfile.Identity{Inode: 8, Born: 2000}).IsCopyOf(osfile.Identity{}) {

@@ -42,8 +42,9 @@ type stored struct {
 	// durable. See writeTimes.
 	Settled bool `json:"settled,omitempty"`
 
-	// File is the identity of the file itself, the last member. See identified.
-	File osfile.Identity `json:"file,omitzero"`
+	// File is the identity of the file itself, the last member. It is a text, because many programs
+	// round such numbers. See identified.
+	File string `json:"file,omitempty"`
 
 	copied bool // the state was read from a copy of its file
 }

@@ -285,7 +285,7 @@ func rewrite(t *testing.T, path string) {
 func withoutIdentity(t *testing.T, st *Store) {
 	s, err := st.parseStored(stateFile)
 	check(t, err)
-	s.File = osfile.Identity{}
+	s.File = ""
 	data, _, err := encodeState(nil, &s, nil)
 	check(t, err)
 	remove(t, st, stateFile)

@@ -171,12 +171,7 @@ func (s *stored) Members(c *members.Coder) {
 	s.State.Members(c)
 	members.OptObject(c, "chain", &s.Chain, (*chain).members)
 	members.OptBool(c, "settled", &s.Settled)
-	members.OptObject(c, "file", &s.File, fileMembers)
-}
-
-func fileMembers(id *osfile.Identity, c *members.Coder) {
-	members.Number(c, "inode", &id.Inode)
-	members.Number(c, "born", &id.Born)
+	members.OptText(c, "file", &s.File)
 }
 
 func (c *chain) members(m *members.Coder) {

@@ -108,7 +108,7 @@ func identified(data []byte, id osfile.Identity) []byte {
 	if id == (osfile.Identity{}) {
 		return data
 	}
-	return fmt.Appendf(bytes.TrimSuffix(data, []byte("}\n")), `,"file":{"inode":%d,"born":%d}}`+"\n", id.Inode, id.Born)
+	return fmt.Appendf(bytes.TrimSuffix(data, []byte("}\n")), `,"file":"%s"}`+"\n", id)
 }
 
 // keepPrevious links the state to .prev.

@@ -147,7 +147,7 @@ func (st *Store) parseStored(name string) (stored, error) {
 		return stored{}, err
 	}
 	s, err := st.decode(name, data)
-	s.copied = err == nil && osfile.Identify(f).IsCopyOf(s.File)
+	s.copied = err == nil && osfile.Identify(f).IsCopyOf(osfile.ParseIdentity(s.File))
 	if err != nil || name != stateFile {
 		f.Close()
 		return s, err

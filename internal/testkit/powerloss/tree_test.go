@@ -70,7 +70,7 @@ func (f file) write(path string) error {
 
 // identity is the identity of a state file, at its end. A power loss leaves the files what they
 // were, and here they are copies.
-var identity = regexp.MustCompile(`,"file":\{"inode":\d+,"born":\d+\}\}\n$`)
+var identity = regexp.MustCompile(`,"file":"[0-9.]+"\}\n$`)
 
 // removeAll removes a folder with everything in it, whatever its modes.
 func removeAll(path string) error {
