@@ -71,7 +71,7 @@ func TestLimits(t *testing.T) {
 			s.Inbox = many(n, func(i int) state.Message {
 				return state.Message{Key: fmt.Sprint("cli:", i), Seq: uint64(1000 + i), Held: true}
 			})
-			return strings.Contains(r.restoredReport(s, true), fmt.Sprint("\n", 999+n, "  "))
+			return strings.Contains(r.restoredReport(s, true), fmt.Sprint("\n", 999+n, "\n"))
 		}},
 		{Const: "maxEventName", Max: 64, Within: func(_ *testing.T, n int64) bool { return eventName(text(n)) == text(n) }},
 		{Const: "maxEventTitle", Max: 80, Within: func(_ *testing.T, n int64) bool { return eventTitle(EventMessage{Subject: wideText(n)}) == wideText(n) }},
