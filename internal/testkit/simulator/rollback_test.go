@@ -130,6 +130,15 @@ var rollbackStories = []struct {
 		},
 	}, sim.SentByNobody},
 	{scenario{
+		name: "an answer to a later mail of the thread is not one to the mail before it",
+		was:  "the mail was in its References, and counted as answered",
+		must: released,
+		step: []sim.Step{
+			mail("answer"), poll(crash("agent work")), back("restore", 1), poll(),
+			{Do: sim.Mail, Kind: "reply", Wish: "answer"}, poll(), poll(), back("restore", 50), poll(), poll(),
+		},
+	}, sim.SentByServer},
+	{scenario{
 		name: "a state in the middle of a turn runs nothing by itself",
 		must: retried,
 		step: []sim.Step{mail("answer"), poll(crash("agent work")), back("copy", 1), poll(), poll()},
