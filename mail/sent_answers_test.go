@@ -88,14 +88,21 @@ func TestAnswersInSentFolder(t *testing.T) {
 	for _, c := range []struct {
 		name, configured, folder string
 		special                  bool
+		search                   func(*imap.SearchCriteria) error
 	}{
-		{"marked", "", "[Gmail]/Gesendet & mehr", true},
-		{"configured", "Sent", "Sent", false},
-		{"configured elsewhere than marked", "Sent", "Sent", true},
+		{"marked", "", "[Gmail]/Gesendet & mehr", true, nil},
+		{"configured", "Sent", "Sent", false, nil},
+		{"configured elsewhere than marked", "Sent", "Sent", true, nil},
+		{"a server that compares no field", "Sent", "Sent", false, func(c *imap.SearchCriteria) error {
+			if len(c.Header) > 0 {
+				return &imap.Error{Type: imap.StatusResponseTypeNo, Text: "not supported"}
+			}
+			return nil
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := newTrace()
-			h, servers := memoryHost(t, mailtest.Options{Trace: tr, SpecialUse: c.special})
+			h, servers := memoryHost(t, mailtest.Options{Trace: tr, SpecialUse: c.special, OnSearch: c.search})
 			create := servers.CreateSent
 			if c.configured != "" {
 				create = servers.Create

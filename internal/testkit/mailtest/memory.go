@@ -41,6 +41,9 @@ type Options struct {
 	// verbatim answer of the server. It may close conn.
 	OnFetch func(conn net.Conn, uids imap.NumSet, options *imap.FetchOptions) error
 
+	// OnSearch, if not nil, is called before each SEARCH, like OnFetch.
+	OnSearch func(*imap.SearchCriteria) error
+
 	// OnStore, if not nil, is called after each STORE that succeeded, before its
 	// answer.
 	OnStore func(uids imap.NumSet, flags *imap.StoreFlags)

@@ -53,6 +53,15 @@ func (s *session) Fetch(w *imapserver.FetchWriter, set imap.NumSet, options *ima
 	return s.UserSession.Fetch(w, set, options)
 }
 
+func (s *session) Search(kind imapserver.NumKind, criteria *imap.SearchCriteria, options *imap.SearchOptions) (*imap.SearchData, error) {
+	if hook := s.servers.options.OnSearch; hook != nil {
+		if err := hook(criteria); err != nil {
+			return nil, err
+		}
+	}
+	return s.UserSession.Search(kind, criteria, options)
+}
+
 // List answers a search for special uses, which the library cannot.
 func (s *session) List(w *imapserver.ListWriter, ref string, patterns []string, options *imap.ListOptions) error {
 	if !options.SelectSpecialUse {
