@@ -170,7 +170,8 @@ func (w *World) rollBack(s Step) error {
 		}
 		w.powerOn()
 	}
-	old, ok := w.snapshots.back(n, s.Kind == "copy")
+	// A person repeats a restore that was killed, if a state refuses to work. So that need not be played.
+	old, ok := w.snapshots.back(n, s.Kind == "copy" || s.Kind == "restore" && len(s.Faults) > 0)
 	if !ok {
 		return nil
 	}
