@@ -52,6 +52,7 @@ func TestCopiedDirectory(t *testing.T) {
 			wantCopied(t, again, true)
 			wantCopied(t, again, false)
 			wantCopied(t, &Store{Dir: st.Dir, Agent: st.Agent}, false)
+			wantWhole(t, again)
 		})
 	}
 }

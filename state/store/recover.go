@@ -37,8 +37,11 @@ func (st *Store) load() (state.State, Recovery, error) {
 // with an empty state.
 func (st *Store) loadStored() (stored, Recovery, error) {
 	s, err := st.parseStored(stateFile)
+	if err == nil && s.copied {
+		return st.catchUp(s)
+	}
 	if err == nil {
-		return s, Recovery{Copied: s.copied}, nil
+		return s, Recovery{}, nil
 	}
 	missing := errors.Is(err, fs.ErrNotExist)
 	if !missing && !errors.Is(err, errCorrupt) {
@@ -68,6 +71,24 @@ func (st *Store) loadStored() (stored, Recovery, error) {
 		return stored{State: state.Replay(prev.State, lines), Chain: end}, Recovery{Reason: reason, Copied: prev.copied}, nil
 	}
 	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, Recovery{Reason: reason + ", like its copy"}, nil
+}
+
+// catchUp returns a copied state with the newer history applied. Somebody has put only state.json
+// back, or has made the copy while commits went on. A serial is never used twice.
+func (st *Store) catchUp(s stored) (stored, Recovery, error) {
+	lines, err := st.allLines()
+	if err != nil {
+		return stored{}, Recovery{}, err
+	}
+	lines, torn := state.Whole(lines)
+	if len(lines) == 0 || lines[len(lines)-1].Serial <= s.Serial {
+		return s, Recovery{Copied: true}, nil
+	}
+	end, err := st.newestSum(torn)
+	if err != nil {
+		return stored{}, Recovery{}, err
+	}
+	return stored{State: state.Replay(s.State, lines), Chain: end}, Recovery{Reason: "it is older than the history", Copied: true}, nil
 }
 
 // Hook, if not nil, is called before each step that touches the disk, with the step ("write",
