@@ -29,6 +29,9 @@ func (sc *scanner) placeCursor() error {
 		return nil
 	case ours && !cur.Complete.IsZero():
 		again := sinceComplete(*cur)
+		if cur.Restored != nil && cur.Mailbox == "" {
+			again.Unread = true // the backup never read the mailbox, so this is a baseline as well
+		}
 		err := sc.resetCursor(rereadSearch(again), cur.Complete)
 		if err == nil {
 			cur.Reread = &again
