@@ -48,10 +48,7 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		if !s.MayChange(events...) {
 			return s, j.moved(s)
 		}
-		if why != "" {
-			events = append([]state.Event{state.Recovered{Reason: string(why)}}, events...)
-		}
-		next := j.step(s, j.redact(events), now)
+		next := j.step(s, j.redact(append(eventsOf(why, s, events), events...)), now)
 		if err := with(next); err != nil {
 			return next, err
 		}
@@ -80,6 +77,38 @@ func (j *journal) commitWith(ctx context.Context, with func(next state.State) er
 		}
 	}
 	return next, nil
+}
+
+// readOwn returns the state. If it is a copy, the restore is committed first, so that all that the
+// caller observes is judged after it.
+func (j *journal) readOwn(ctx context.Context) (state.State, error) {
+	copied, err := j.store.Copied()
+	if err != nil {
+		return state.State{}, err
+	}
+	if copied {
+		return j.commit(ctx)
+	}
+	return j.store.Read()
+}
+
+// eventsOf returns the events for a state that is not as the last commit left it. No event is
+// needed for a copy if one of the events says where the state comes from.
+func eventsOf(why store.Recovery, s state.State, events []state.Event) (found []state.Event) {
+	if why.Reason != "" {
+		found = append(found, state.Recovered{Reason: why.Reason})
+	}
+	known := slices.ContainsFunc(events, func(e state.Event) bool {
+		switch e.(type) {
+		case state.Restored, state.Unmoved:
+			return true
+		}
+		return false
+	})
+	if why.Copied && !known {
+		found = append(found, state.Restored{Made: s.LastStep, From: "a copy of the state directory", Seed: store.NewID()})
+	}
+	return found
 }
 
 // removeEffect removes the bytes of an effect from the outbox; the history has its trace. It keeps

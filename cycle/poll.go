@@ -245,7 +245,7 @@ type oneCycle struct {
 // round makes steps 1 to 5 and adds to the report. again is set in a further round of the same
 // poll. The caller holds cycle.lock.
 func (c *oneCycle) round(ctx context.Context, o PollOptions, r *Report, again bool) error {
-	s, err := c.store.Read()
+	s, err := c.journal.readOwn(ctx)
 	if err != nil {
 		return err
 	}

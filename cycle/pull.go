@@ -189,8 +189,8 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 	return a.flusher().sendNow(ctx, s)
 }
 
-// Retry queues a message again that waits for a later time or was given up. A wakeup has its
-// turn now; held is the reason that still prevents the turn, or "".
+// Retry queues a message again that waits for a later time, was given up, or is held since a
+// restore. A wakeup has its turn now; held is the reason that still prevents the turn, or "".
 func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) {
 	s, err := a.Store.Read()
 	if err != nil {

@@ -123,7 +123,7 @@ func (r *restoredMail) events(st *store.Store, s state.State) (events []state.Ev
 		if row.Source != state.Mail || row.IsFollowUp() {
 			continue
 		}
-		if evidence := r.evidenceFor(messageIDIn(st, row.Payload), true); evidence != "" {
+		if evidence := r.evidenceFor(messageIDIn(st, row.Payload)); evidence != "" {
 			events = append(events, state.Settled{Key: row.Key, Evidence: evidence})
 		}
 	}
@@ -136,11 +136,11 @@ func (r *restoredMail) events(st *store.Store, s state.State) (events []state.Ev
 }
 
 // evidenceFor returns the evidence that the mail with this Message-ID was answered, or "".
-func (r *restoredMail) evidenceFor(messageID string, read bool) string {
+func (r *restoredMail) evidenceFor(messageID string) string {
 	switch {
 	case messageID == "":
 		return ""
-	case r.answers.To(messageID, read):
+	case r.answers.To(messageID):
 		return shownBySent
 	case r.later[message.Lower(messageID)]:
 		return shownByLater
@@ -177,7 +177,7 @@ func (ad *admission) takeRestored(m *mail.Message, raw io.Reader) (state.Event, 
 	if err := r.readSent(ad.handle); err != nil {
 		return nil, err
 	}
-	settled := state.Settled{Key: m.Key, From: m.Header.From, Digest: m.Digest, UID: m.UID, At: m.At, Evidence: r.evidenceFor(m.Header.MessageID, m.Seen)}
+	settled := state.Settled{Key: m.Key, From: m.Header.From, Digest: m.Digest, UID: m.UID, At: m.At, Evidence: r.evidenceFor(m.Header.MessageID)}
 	if settled.Evidence == "" && m.Answered && !m.CallsOthers {
 		settled.Evidence = shownByFlag
 	}

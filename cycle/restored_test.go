@@ -79,7 +79,7 @@ func TestRestoredMailbox(t *testing.T) {
 	for _, c := range []struct {
 		name, subject string
 		flags         []imap.Flag
-		sent          string // the folder for sent mail has an answer: "reply", "read", which has it in References, or "ack"
+		sent          string // the folder for sent mail has an answer: "reply", "thread", which has it in References, or "ack"
 		later         bool   // a later mail continues the thread of an answer
 		want          string
 	}{
@@ -92,8 +92,8 @@ func TestRestoredMailbox(t *testing.T) {
 		{name: "answer in the folder", flags: []imap.Flag{seen}, sent: "reply", want: done},
 		{name: "answer in the folder, unread", sent: "reply", want: done},
 		{name: "answer to several agents' mail", subject: both, flags: []imap.Flag{seen}, sent: "reply", want: done},
-		{name: "answered thread, read", flags: []imap.Flag{seen}, sent: "read", want: done},
-		{name: "answered thread, unread", sent: "read", want: runs},
+		{name: "answered thread, read", flags: []imap.Flag{seen}, sent: "thread", want: unknown},
+		{name: "answered thread, unread", sent: "thread", want: runs},
 		{name: "only an ack in the folder", flags: []imap.Flag{seen}, sent: "ack", want: unknown},
 		{name: "later mail, read", flags: []imap.Flag{seen}, later: true, want: done},
 		{name: "later mail, unread", later: true, want: done},
@@ -171,7 +171,7 @@ func (h *fixture) fileAnswer(kind, answered string) {
 	switch kind {
 	case "ack":
 		effect = "ack.a9"
-	case "read":
+	case "thread": // it answers another mail of the thread
 		field = "In-Reply-To: <other@example.com>\r\nReferences: " + answered + " <other@example.com>"
 	}
 	raw := fmt.Sprintf("From: %s\r\nTo: %s\r\nMessage-ID: %s\r\nX-AgentStateLoop: %s\r\n%s\r\n\r\nthe answer\r\n", address, operator, h.ids().Make(effect, "x"), handle, field)

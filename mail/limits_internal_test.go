@@ -131,7 +131,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxSentHeader", Max: 32 << 10, Within: func(t *testing.T, n int64) bool { // the last byte of the last field
 			answers, err := sentFolder(t, 1, strings.Repeat("x", int(n))).open(t).Answered(t.Context(), "goulard3120", time.Time{})
-			return err == nil && answers.To("<one@example.com>", false)
+			return err == nil && answers.To("<one@example.com>")
 		}},
 		limittest.Duration("sentWithin", 20*time.Second, 1, func(_ *testing.T, d time.Duration) bool {
 			return !sentUntil(arrivalTime).Before(arrivalTime.Add(d))

@@ -27,16 +27,15 @@ type Answers struct {
 	// too many mails. It is "" if the folder was read to its end.
 	Missing string
 
-	replied    map[string]bool // Message-IDs in In-Reply-To of an answer
-	referenced map[string]bool // Message-IDs in References of an answer
-	sent       map[string]bool // Message-IDs of our mails of every kind
+	replied map[string]bool // Message-IDs in In-Reply-To of an answer
+	sent    map[string]bool // Message-IDs of our mails of every kind
 }
 
-// To reports whether an answer of ours to the mail messageID is in the folder. For a mail that
-// is read, an answer that only has it in References counts as well: its thread went on.
-func (a Answers) To(messageID string, read bool) bool {
+// To reports whether an answer of ours to the mail messageID is in the folder. An answer that only
+// has it in References proves nothing: it may be the answer to another mail of that thread.
+func (a Answers) To(messageID string) bool {
 	id := sameID(messageID)
-	return id != "" && (a.replied[id] || read && a.referenced[id])
+	return id != "" && a.replied[id]
 }
 
 // Sent reports whether our mail messageID is in the folder.
@@ -52,7 +51,7 @@ func sameID(id string) string { return message.Lower(strings.TrimSpace(id)) }
 // field X-AgentStateLoop and its Message-ID; nobody else can write into the folder, so the MAC is
 // not checked, whose key may be lost.
 func (s *Session) Answered(ctx context.Context, handle string, since time.Time) (Answers, error) {
-	a := Answers{replied: map[string]bool{}, referenced: map[string]bool{}, sent: map[string]bool{}}
+	a := Answers{replied: map[string]bool{}, sent: map[string]bool{}}
 	m := s.mailbox
 	m.Until = sentUntil(time.Now())
 	var err error
@@ -63,9 +62,6 @@ func (s *Session) Answered(ctx context.Context, handle string, since time.Time) 
 		}
 		if h.InReplyTo != "" {
 			a.replied[sameID(h.InReplyTo)] = true
-		}
-		for _, id := range h.References {
-			a.referenced[sameID(id)] = true
 		}
 	})
 	return a, err

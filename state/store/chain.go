@@ -41,6 +41,12 @@ type stored struct {
 	// Settled is set by a commit that changed only times: the rest of the state was already
 	// durable. See writeTimes.
 	Settled bool `json:"settled,omitempty"`
+
+	// File is the identity of the file itself, the last member. It is a text, because many programs
+	// round such numbers. See identified.
+	File string `json:"file,omitempty"`
+
+	copied bool // the state was read from a copy of its file
 }
 
 // digest is the SHA-256 of a line without its sum.

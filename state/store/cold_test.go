@@ -61,8 +61,8 @@ func TestOtherJSONIsRead(t *testing.T) {
 	}
 	check(t, os.WriteFile(st.path(stateFile), pretty, 0o600))
 	got, recovery, err := (&Store{Dir: st.Dir, Agent: st.Agent}).load()
-	if err != nil || recovery != "" {
-		t.Fatalf("%q, %v", recovery, err)
+	if err != nil || recovery.Reason != "" {
+		t.Fatalf("%q, %v", recovery.Reason, err)
 	}
 	statetest.SameState(t, got, want)
 }

@@ -50,8 +50,8 @@ func commitMany(out io.Writer, dir, name, count string) error {
 	st := &Store{Dir: dir, Agent: "goulard3120"}
 	for i := range n {
 		s, err := st.Commit(context.Background(), time.Now(), func(s state.State, recovery Recovery) (state.State, error) {
-			if recovery != "" {
-				return state.State{}, fmt.Errorf("state had to be recovered: %s", recovery)
+			if recovery.Reason != "" {
+				return state.State{}, fmt.Errorf("state had to be recovered: %s", recovery.Reason)
 			}
 			msg := state.Message{Key: fmt.Sprintf("cli:%s.%d", name, i), Source: state.CLI, From: name, Operator: true}
 			return state.Step(s, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), time.Now()), nil
@@ -129,8 +129,8 @@ func lookUntil(st *Store, stop chan struct{}) error {
 		if err != nil {
 			return fmt.Errorf("read during commits: %w", err)
 		}
-		if recovery != "" && s.Serial > 0 && serial > 0 {
-			return fmt.Errorf("a reader found no whole state: %s", recovery)
+		if recovery.Reason != "" && s.Serial > 0 && serial > 0 {
+			return fmt.Errorf("a reader found no whole state: %s", recovery.Reason)
 		}
 		if s.Serial < serial {
 			return fmt.Errorf("serial %d after %d", s.Serial, serial)

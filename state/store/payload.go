@@ -171,6 +171,7 @@ func (s *stored) Members(c *members.Coder) {
 	s.State.Members(c)
 	members.OptObject(c, "chain", &s.Chain, (*chain).members)
 	members.OptBool(c, "settled", &s.Settled)
+	members.OptText(c, "file", &s.File)
 }
 
 func (c *chain) members(m *members.Coder) {

@@ -12,9 +12,17 @@ import (
 	"agentstateloop/state"
 )
 
-// Recovery is the reason state.json had to be rebuilt, in words, or "" if it was intact. The caller
-// that commits steps a Recovered event for it, so the operator is informed once.
-type Recovery string
+// Recovery describes the state that Commit found.
+type Recovery struct {
+	// Reason is why state.json had to be rebuilt, in words, or "" if it was intact. The caller that
+	// commits steps a Recovered event for it, so the operator is informed once.
+	Reason string
+
+	// Copied is set if the state was read from a copy of its file. Somebody has put back a backup,
+	// or an old copy of the directory, and the state may be older than the mailbox. The caller that
+	// commits steps a Restored event for it.
+	Copied bool
+}
 
 // load is loadStored for a caller that does not need the chain.
 func (st *Store) load() (state.State, Recovery, error) {
@@ -29,37 +37,58 @@ func (st *Store) load() (state.State, Recovery, error) {
 // with an empty state.
 func (st *Store) loadStored() (stored, Recovery, error) {
 	s, err := st.parseStored(stateFile)
+	if err == nil && s.copied {
+		return st.catchUp(s)
+	}
 	if err == nil {
-		return s, "", nil
+		return s, Recovery{}, nil
 	}
 	missing := errors.Is(err, fs.ErrNotExist)
 	if !missing && !errors.Is(err, errCorrupt) {
-		return stored{}, "", err
+		return stored{}, Recovery{}, err
 	}
-	prev, prevErr := st.parse(prevFile)
+	prev, prevErr := st.parseStored(prevFile)
 	if prevErr != nil && !errors.Is(prevErr, fs.ErrNotExist) && !errors.Is(prevErr, errCorrupt) {
-		return stored{}, "", prevErr
+		return stored{}, Recovery{}, prevErr
 	}
 	lines, histErr := st.allLines()
 	if histErr != nil {
-		return stored{}, "", histErr
+		return stored{}, Recovery{}, histErr
 	}
 	lines, torn := state.Whole(lines)
 	if missing && errors.Is(prevErr, fs.ErrNotExist) && len(lines) == 0 {
-		return stored{State: state.New(st.Agent, NewID())}, "", nil
+		return stored{State: state.New(st.Agent, NewID())}, Recovery{}, nil
 	}
 	end, histErr := st.newestSum(torn)
 	if histErr != nil {
-		return stored{}, "", histErr
+		return stored{}, Recovery{}, histErr
 	}
-	recovery := Recovery("it could not be read")
+	reason := "it could not be read"
 	if missing {
-		recovery = "it was missing"
+		reason = "it was missing"
 	}
 	if prevErr == nil {
-		return stored{State: state.Replay(prev, lines), Chain: end}, recovery, nil
+		return stored{State: state.Replay(prev.State, lines), Chain: end}, Recovery{Reason: reason, Copied: prev.copied}, nil
 	}
-	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, recovery + ", like its copy", nil
+	return stored{State: state.Rebuild(state.New(st.Agent, NewID()), lines), Chain: end}, Recovery{Reason: reason + ", like its copy"}, nil
+}
+
+// catchUp returns a copied state with the newer history applied. Somebody has put only state.json
+// back, or has made the copy while commits went on. A serial is never used twice.
+func (st *Store) catchUp(s stored) (stored, Recovery, error) {
+	lines, err := st.allLines()
+	if err != nil {
+		return stored{}, Recovery{}, err
+	}
+	lines, torn := state.Whole(lines)
+	if len(lines) == 0 || lines[len(lines)-1].Serial <= s.Serial {
+		return s, Recovery{Copied: true}, nil
+	}
+	end, err := st.newestSum(torn)
+	if err != nil {
+		return stored{}, Recovery{}, err
+	}
+	return stored{State: state.Replay(s.State, lines), Chain: end}, Recovery{Reason: "it is older than the history", Copied: true}, nil
 }
 
 // Hook, if not nil, is called before each step that touches the disk, with the step ("write",

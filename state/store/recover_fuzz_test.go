@@ -56,10 +56,10 @@ func FuzzLoad(f *testing.F) {
 		}
 		check(t, commitPoll(st))
 		next, again, err := st.load()
-		if err != nil || again != "" || next.Serial <= s.Serial {
-			t.Errorf("after the commit: serial %d after %d, %q, %v", next.Serial, s.Serial, again, err)
+		if err != nil || again.Reason != "" || next.Serial <= s.Serial {
+			t.Errorf("after the commit: serial %d after %d, %q, %v", next.Serial, s.Serial, again.Reason, err)
 		}
-		if recovery != "" && found[stateFile] != nil {
+		if recovery.Reason != "" && found[stateFile] != nil {
 			corrupt, _ := filepath.Glob(st.path(stateFile + ".corrupt-*"))
 			if len(corrupt) != 1 {
 				t.Fatalf("set aside: %v", corrupt)
@@ -98,8 +98,8 @@ func commitPoll(st *Store) error {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	_, err := st.Commit(context.Background(), now, func(s state.State, recovery Recovery) (state.State, error) {
 		var events []state.Event
-		if recovery != "" {
-			events = append(events, state.Recovered{Reason: string(recovery)})
+		if recovery.Reason != "" {
+			events = append(events, state.Recovered{Reason: recovery.Reason})
 		}
 		return state.Step(s, append(events, state.Polled{}), statetest.Policy(), now), nil
 	})

@@ -182,8 +182,8 @@ func TestCorruptTwice(t *testing.T) {
 	put(t, st, stateFile, "bad again")
 	remove(t, st, stateFile+".tmp")
 	s, recovery, err := st.load()
-	if err != nil || recovery == "" {
-		t.Fatalf("load: %q, %v", recovery, err)
+	if err != nil || recovery.Reason == "" {
+		t.Fatalf("load: %q, %v", recovery.Reason, err)
 	}
 	if g, w := statetest.JSON(t, recoverable(s)), statetest.JSON(t, recoverable(story.S)); g != w {
 		t.Errorf("recovered\n%s\nwant\n%s", g, w)
@@ -253,8 +253,8 @@ func TestRebuildFromHistory(t *testing.T) {
 			}
 			damage(t, st)
 			s, recovery, err := st.load()
-			if err != nil || recovery == "" {
-				t.Fatalf("load: %q, %v", recovery, err)
+			if err != nil || recovery.Reason == "" {
+				t.Fatalf("load: %q, %v", recovery.Reason, err)
 			}
 			want := recoverable(story.S)
 			want.Phase = state.IDLE
@@ -382,8 +382,8 @@ func TestNewAgentNeedsNoRecovery(t *testing.T) {
 		t.Error("Read has made the directory")
 	}
 	if _, err := st.Commit(context.Background(), time.Now(), func(s state.State, recovery Recovery) (state.State, error) {
-		if recovery != "" {
-			t.Errorf("recovery %q", recovery)
+		if recovery.Reason != "" {
+			t.Errorf("recovery %q", recovery.Reason)
 		}
 		return state.Step(s, nil, statetest.Policy(), time.Now()), nil
 	}); err != nil {
@@ -425,16 +425,16 @@ func TestTemporaryFilesAreHarmless(t *testing.T) {
 	if names := glob(t, st, "*.tmp"); len(names) > 0 {
 		t.Errorf("left: %v", names)
 	}
-	prev, err := st.parse(prevFile)
+	prev, err := st.parseStored(prevFile)
 	check(t, err)
-	statetest.SameState(t, prev, before)
+	statetest.SameState(t, prev.State, before)
 	// After a crash between the two renames, both names are the same file.
 	remove(t, st, prevFile)
 	check(t, os.Link(st.path(stateFile), st.path(prevFile)))
 	for _, line := range []string{"09:41 halt", "09:42 go"} {
 		check(t, commitLine(st, story, line))
 	}
-	if prev, err := st.parse(prevFile); err != nil || prev.Serial != story.S.Serial-1 {
+	if prev, err := st.parseStored(prevFile); err != nil || prev.Serial != story.S.Serial-1 {
 		t.Errorf("the copy has serial %d, %v; the state %d", prev.Serial, err, story.S.Serial)
 	}
 	if names := glob(t, st, "*.tmp"); len(names) > 0 {

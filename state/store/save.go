@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -19,7 +20,7 @@ import (
 
 // save writes next as the successor of old.
 func (st *Store) save(old, next stored, recovery Recovery) error {
-	if recovery == "" && old.Serial > 0 && len(old.Lines) == 0 && len(next.Lines) == 0 {
+	if recovery.Reason == "" && old.Serial > 0 && len(old.Lines) == 0 && len(next.Lines) == 0 {
 		settled := next
 		settled.Settled = true
 		data, memo, err := st.recent.encode(&settled)
@@ -86,14 +87,28 @@ func (st *Store) writeTimes(s encoded, settled bool) error {
 	return st.renameNew(f, s)
 }
 
-// writeNew writes and fsyncs data under a temporary name. It returns the open file.
+// writeNew writes and fsyncs data under a temporary name, and the identity of the new file with
+// it. It returns the open file.
 func (st *Store) writeNew(data []byte) (*os.File, error) {
 	tmp := st.path(stateFile + ".tmp")
-	f, err := openSynced(st.Hook, tmp, bytes.NewReader(data))
+	f, err := createNew(tmp)
 	if err != nil {
-		return nil, errors.Join(err, removeIfThere(tmp))
+		return nil, err
+	}
+	if err := writeAndSync(st.Hook, f, bytes.NewReader(identified(data, osfile.Identify(f)))); err != nil {
+		return nil, errors.Join(err, f.Close(), removeIfThere(tmp))
 	}
 	return f, nil
+}
+
+// identified adds the identity of its file to the content of a state file. Only in the file itself
+// does it match: rsync, restic or tar can put back a file with an old content, but not the inode
+// and the birth time that it had. A lock would not do, because rsync leaves an equal file alone.
+func identified(data []byte, id osfile.Identity) []byte {
+	if id == (osfile.Identity{}) {
+		return data
+	}
+	return fmt.Appendf(bytes.TrimSuffix(data, []byte("}\n")), `,"file":"%s"}`+"\n", id)
 }
 
 // keepPrevious links the state to .prev.

@@ -52,8 +52,8 @@ func TestLostPollTimes(t *testing.T) {
 		check(t, os.Remove(lost.path(stateFile)))
 		check(t, os.WriteFile(lost.path(stateFile), data, 0o600))
 		found, recovery, err := lost.load()
-		if err != nil || (recovery != "") != (string(data) == "{") {
-			t.Fatalf("%q, %v", recovery, err)
+		if err != nil || (recovery.Reason != "") != (string(data) == "{") {
+			t.Fatalf("%q, %v", recovery.Reason, err)
 		}
 		found.Cursor.Swept, want.Cursor.Swept = time.Time{}, time.Time{}
 		statetest.SameState(t, found.WithTimesOf(want), want)

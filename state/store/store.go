@@ -53,6 +53,12 @@ func (st *Store) Read() (state.State, error) {
 	return s, err
 }
 
+// Copied reports whether the state is a copy of what was written last: see Recovery.Copied.
+func (st *Store) Copied() (bool, error) {
+	_, recovery, err := st.load()
+	return recovery.Copied, err
+}
+
 // Commit replaces the state by the result of change. Under state.lock it reads the state, calls
 // change, writes and fsyncs a new file, keeps the old one as state.json.prev, renames the new one,
 // fsyncs the directory and appends the new history lines. When Commit returns nil, the new state is
@@ -62,8 +68,8 @@ func (st *Store) Read() (state.State, error) {
 // complete.
 //
 // If the state is unusable, Commit first sets it aside and rebuilds it. It passes the reason to
-// change, which steps a Recovered event for it. If change returns the state unchanged, Commit
-// writes nothing.
+// change, which steps a Recovered event for it, and a Restored event for a state that is a copy. If
+// change returns the state unchanged, Commit writes nothing.
 func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.State, Recovery) (state.State, error)) (state.State, error) {
 	if err := st.makeDir(); err != nil {
 		return state.State{}, err
@@ -88,7 +94,7 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	if err != nil {
 		return state.State{}, err
 	}
-	if next.Serial == old.Serial && recovery == "" {
+	if next.Serial == old.Serial && recovery.Reason == "" {
 		return old.State, nil // change made no step
 	}
 	chain, lines, err := st.extend(old.Chain, next.Lines)
@@ -107,7 +113,7 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 // finishEarlier repairs the effects of an earlier crash or corruption before Commit writes: it
 // appends lines that the history lacks, or sets a bad state.json aside.
 func (st *Store) finishEarlier(old stored, recovery Recovery, now time.Time) error {
-	if recovery == "" {
+	if recovery.Reason == "" {
 		if err := st.appendMissing(old); err != nil {
 			return fmt.Errorf("append history: %w", err)
 		}
@@ -131,12 +137,6 @@ func (st *Store) setAside(file, reason string, now time.Time) error {
 	return nil
 }
 
-// parse is parseStored for a caller that does not need the chain.
-func (st *Store) parse(name string) (state.State, error) {
-	s, err := st.parseStored(name)
-	return s.State, err
-}
-
 // parseStored reads one state file, or returns it from the cache.
 func (st *Store) parseStored(name string) (stored, error) {
 	if s, ok := st.recent.lookUp(st.path(name)); ok {
@@ -147,6 +147,7 @@ func (st *Store) parseStored(name string) (stored, error) {
 		return stored{}, err
 	}
 	s, err := st.decode(name, data)
+	s.copied = err == nil && osfile.Identify(f).IsCopyOf(osfile.ParseIdentity(s.File))
 	if err != nil || name != stateFile {
 		f.Close()
 		return s, err

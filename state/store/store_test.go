@@ -44,12 +44,12 @@ func commitLine(st *Store, story *statetest.Story, line string) error {
 	}
 	now := story.Now
 	s, err := st.Commit(context.Background(), now, func(s state.State, recovery Recovery) (state.State, error) {
-		if s.Serial == 0 && recovery == "" {
+		if s.Serial == 0 && recovery.Reason == "" {
 			s = state.New(s.Agent, "seed") // the seed of the story, for the comparison
 		}
 		evs := events
-		if recovery != "" {
-			evs = append([]state.Event{state.Recovered{Reason: string(recovery)}}, evs...)
+		if recovery.Reason != "" {
+			evs = append([]state.Event{state.Recovered{Reason: recovery.Reason}}, evs...)
 		}
 		return state.Step(s, evs, story.P, now), nil
 	})
@@ -126,7 +126,7 @@ func tear(t *testing.T, path string) {
 // fsynced. It also removes a history file that was created after the rename.
 func undoRename(t *testing.T, st *Store) {
 	t.Helper()
-	s, err := st.parse(stateFile)
+	s, err := st.parseStored(stateFile)
 	if err != nil {
 		return // the directory itself was created: it is empty
 	}

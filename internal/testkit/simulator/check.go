@@ -56,6 +56,10 @@ func (w *World) checkAlways() {
 	defer w.record.mu.Unlock()
 	w.checkHistory(h, false)
 	w.checkChain()
+	if w.record.rolledBack() {
+		w.record.checkNotTwice()
+		return
+	}
 	w.checkPrompts(h)
 	w.checkHalt(h)
 	w.checkCollecting()

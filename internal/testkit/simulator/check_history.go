@@ -137,6 +137,13 @@ func (v *historyChecker) read(l line) {
 	case "delivery":
 		v.owed.ended(l)
 	case "recovery":
+		if l.What == state.WordRestored {
+			v.restored()
+			return
+		}
+		if l.What != "" {
+			return // a move, or the end of a restore
+		}
 		v.happened("the state was recovered")
 		v.recovered(l)
 	}
@@ -183,7 +190,7 @@ func (v *historyChecker) moved(l line) {
 			v.broken("3", "%s→IDLE (%s) while work waits: %v %s", l.Old, l.Reason, sortedKeys(v.open), v.head)
 		}
 	default:
-		if !byHand {
+		if !byHand && l.Reason != "restored from a backup" {
 			v.broken("3", "%s→%s: %s", l.Old, l.New, l.Reason)
 		}
 	}
@@ -313,6 +320,14 @@ func (v *historyChecker) recovered(l line) {
 	if strings.Contains(l.Reason, "like its copy") {
 		v.phase, v.rings.by, v.owed, v.acks, v.patience.waits = "IDLE", "", owed{}, 0, false
 	}
+}
+
+// restored follows a restore. All messages wait for a person, and the next turn of each is another
+// one. The lines about the turn under way and the phase follow.
+func (v *historyChecker) restored() {
+	v.head, v.suspended, v.acks, v.owed, v.patience.waits = "", false, 0, owed{}, false
+	clear(v.open)
+	clear(v.keys)
 }
 
 // deliverable reads the file that a task line names.

@@ -50,6 +50,18 @@ func newDisk(root, spare string) *disk {
 	return &disk{root: root, spare: spare, pending: map[strand]step{}, dirty: map[string]int64{}, safe: map[string]bool{}, last: map[strand]step{}}
 }
 
+// forget forgets all changes: another directory is in the place of the state, and it is durable.
+func (d *disk) forget() {
+	d.mu.Lock()
+	clear(d.pending)
+	clear(d.dirty)
+	clear(d.last)
+	clear(d.safe)
+	d.names = nil
+	d.mu.Unlock()
+	d.settle(d.root)
+}
+
 // before records that a process has reached a step, so its previous one is done. The
 // lanes of mail and mesh are done when the process goes on in the main lane, or ends.
 func (d *disk) before(p *process, lane Lane) {

@@ -15,6 +15,10 @@
 //	                         │             people.go, crontab.go          │
 //	                         └───────────── Shrink ◀──────────────────────┘
 //
+// In the stories of [MakeRollbacks] the state directory is replaced by an earlier one, as a restore
+// does. Then the history and the state forget what happened, and check_rollback.go compares only what
+// outsiders saw.
+//
 // The mesh of a story is over HTTP, or has the promises of one over NATS; the seed decides. Over
 // NATS the agent has a carrier in memory, and each call of it is a point.
 //

@@ -173,8 +173,10 @@ func (l line) String() string {
 }
 
 // state reads state.json. A damaged or missing file gives the zero state.
-func (w *World) state() (s state.State, ok bool) {
-	data, err := os.ReadFile(filepath.Join(w.stateDir(), "state.json"))
+func (w *World) state() (s state.State, ok bool) { return readState(w.stateDir()) }
+
+func readState(dir string) (s state.State, ok bool) {
+	data, err := os.ReadFile(filepath.Join(dir, "state.json"))
 	return s, err == nil && json.Unmarshal(data, &s) == nil
 }
 

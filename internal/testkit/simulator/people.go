@@ -21,6 +21,7 @@ var mails = map[string]struct {
 	fate    fate
 }{
 	"new":      {"From: The Operator <" + operator + ">\nSubject: @" + handle + " about %s\n", answered},
+	"several":  {"From: " + operator + "\nSubject: @" + handle + " @boreas3120 about %s\n", answered}, // the other agent answers it, too
 	"shout":    {"From: " + strings.ToUpper(operator) + "\nSubject: =?utf-8?q?[=40GOULARD3120]_%s?=\n", answered},
 	"reply":    {"From: " + operator + "\nSubject: Re: about %s\n", answered}, // a reply to a mail of ours
 	"twice":    {"From: " + operator + "\nSubject: @" + handle + " about %s\n", answered},
@@ -105,6 +106,9 @@ func (w *World) receiveMail(s Step) error {
 	copies := 1
 	if s.Kind == "twice" {
 		copies = 2
+	}
+	if s.Kind == "reply" && w.story.Rollbacks { // as mail programs do
+		head = strings.Replace(head, "In-Reply-To: ", "References: "+w.record.thread(head)+"\nIn-Reply-To: ", 1)
 	}
 	w.wishInside(s)
 	return w.deliver(l, copies, head+"\n"+body)

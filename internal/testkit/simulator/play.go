@@ -47,8 +47,12 @@ func Play(dir string, s Story) (Outcome, error) {
 	if !w.over() {
 		w.calm()
 	}
-	if !w.over() {
+	switch {
+	case w.over():
+	case len(w.record.rollbacks) == 0:
 		w.checkAll()
+	default:
+		w.endRolledBack()
 	}
 	if w.over() {
 		w.logHistory()
@@ -93,7 +97,7 @@ func (w *World) poll(faults []Fault, o cycle.PollOptions) (r cycle.Report, err e
 		return r, err
 	}
 	w.restful.Store(true)
-	if r.Skipped == "" {
+	if r.Skipped == "" && !w.wasRolledBack() {
 		w.notePromptPoll(began.Add(w.clock.skewed()))
 		w.checkProgress()
 		w.checkMeshHalt(r, switched)
@@ -152,6 +156,10 @@ func (w *World) do(s Step) error {
 	case Reset:
 		return w.reset(s)
 	case Release:
+		if s.Kind == restored {
+			w.letIn()
+			return nil
+		}
 		return w.release(s)
 	case Outbox:
 		return w.handleOutbox(s)
@@ -197,6 +205,9 @@ func (w *World) do(s Step) error {
 		w.clock.jump(s.For)
 		w.restful.Store(false)
 	case Read:
+		if s.Kind == "other" {
+			return w.answerAsOther(s.N)
+		}
 		return w.readMail(s.N)
 	case Expunge:
 		return w.expunge(s.N)
@@ -213,6 +224,8 @@ func (w *World) do(s Step) error {
 		return w.damage(s)
 	case Outage:
 		return w.startOutage(s)
+	case Rollback:
+		return w.rollBack(s)
 	case MeshHalt:
 		w.setMeshHalt(s.Kind == "on")
 	default:

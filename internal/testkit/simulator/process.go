@@ -251,6 +251,7 @@ func (p *process) meanwhile(f *Fault, site string) verdict {
 func (p *process) hook(step, path string) error {
 	lane, site := p.world.place(step, path)
 	p.world.disk.before(p, lane)
+	p.world.snapshot(site)
 	v := p.point(lane, site)
 	p.mu.Lock()
 	readOnly := p.readOnly

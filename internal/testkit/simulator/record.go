@@ -60,6 +60,8 @@ type record struct {
 	outside         []*outsideReport
 	rulings         []*ruling
 	refused         map[string]int // deliverables that SMTP refused for good, by marker
+	rollbacks       []rollback
+	retried         map[string]bool // effects that a person sent after a restore
 }
 
 // incomingMail is a mail in the mailbox.
@@ -169,6 +171,7 @@ type outgoing struct {
 	refs     string // References
 	at       time.Time
 	said     said // of a message to another agent
+	backs    int  // rollbacks before the first copy
 }
 
 type question struct{ id, peer string }
@@ -176,7 +179,7 @@ type question struct{ id, peer string }
 func newRecord(w *World) *record {
 	return &record{
 		world: w, mails: map[string]*outgoing{}, reports: map[string]*outgoing{}, conns: map[string]int{}, validity: 1,
-		notes: newNotes(w), sessions: map[string]string{}, refused: map[string]int{}, struck: map[string]bool{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
+		notes: newNotes(w), sessions: map[string]string{}, refused: map[string]int{}, struck: map[string]bool{}, retried: map[string]bool{}, lastTrouble: map[string]time.Time{}, observedOutages: map[string]*observedOutage{},
 	}
 }
 
@@ -191,10 +194,12 @@ func (r *record) prompted(at turn.Attempt) (first bool) {
 	if owner, _, ok := selfWishOf(p.text); ok {
 		p.owner = owner
 	}
-	r.checkTried(at, h)
-	r.checkRecalled(p, h)
+	if !r.rolledBack() { // the memory and the history are older than what the record has
+		r.checkTried(at, h)
+		r.checkRecalled(p, h)
+		r.checkHears(p, h)
+	}
 	r.checkRights(p, at.Extra, h)
-	r.checkHears(p, h)
 	first = !slices.ContainsFunc(r.prompts, func(other prompt) bool { return other.marker == p.marker })
 	r.prompts = append(r.prompts, p)
 	return first
@@ -249,13 +254,14 @@ func (r *record) countCopy(h history, sent map[string]*outgoing, o outgoing) {
 	defer r.mu.Unlock()
 	known := sent[o.id]
 	if known == nil {
-		o.copies = 1
+		o.copies, o.backs = 1, r.restores()
 		sent[o.id] = &o
 		r.checkLate(o, h)
 		r.checkAckFirst(o, h)
 		return
 	}
 	known.copies++
+	r.checkNotSentAgain(known)
 	r.world.count.happened("an effect was sent twice")
 	if known.sum != o.sum {
 		r.world.violate("2", "%s was sent with two contents:\n%s\n---\n%s", o.id, known.text, o.text)

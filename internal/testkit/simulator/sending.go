@@ -331,5 +331,6 @@ func (w *World) receiveSent(raw []byte) error {
 		return &smtp.SMTPError{Code: 554, EnhancedCode: smtp.EnhancedCode{5, 7, 1}, Message: "this looks like spam: " + strings.ToLower(string(m[1]))}
 	}
 	w.record.mailSent(raw)
+	w.fileSent(raw)
 	return nil
 }

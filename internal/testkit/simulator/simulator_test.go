@@ -145,6 +145,6 @@ func report(t *testing.T, s simulator.Story, out simulator.Outcome) {
 			return true
 		})
 	}
-	t.Errorf("seed %d: %v\n\nThe story, as short as it could be made:\n%s\nWhat happened:\n%s\n\nReplay all of it: go test ./internal/testkit/simulator -run Simulate -seed %d -steps %d -v",
-		s.Seed, out.Broken, s, strings.Join(out.Log, "\n"), s.Seed, *length)
+	t.Errorf("seed %d: %v\n\nThe story, as short as it could be made:\n%s\nWhat happened:\n%s\n\nReplay all of it: go test ./internal/testkit/simulator -run %s -seed %d -steps %d -v",
+		s.Seed, out.Broken, s, strings.Join(out.Log, "\n"), t.Name(), s.Seed, *length)
 }

@@ -122,14 +122,7 @@ const passedOften = 20_000
 
 // sometimes logs the counts, and with -for checks that the rare events happened.
 func sometimes(t *testing.T, counts sim.Counts) {
-	var report []string
-	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
-		report = append(report, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))
-	}
-	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
-		report = append(report, fmt.Sprintf("%8d times passed: %s", counts.Points[site], site))
-	}
-	t.Log("\n" + strings.Join(report, "\n"))
+	logCounts(t, counts)
 	if *during == 0 {
 		return
 	}
@@ -146,6 +139,17 @@ func sometimes(t *testing.T, counts sim.Counts) {
 			t.Errorf("%d times passed, and no process died at %q", passed, site)
 		}
 	}
+}
+
+func logCounts(t *testing.T, counts sim.Counts) {
+	var report []string
+	for _, what := range slices.Sorted(maps.Keys(counts.Sometimes)) {
+		report = append(report, fmt.Sprintf("%8d  %s", counts.Sometimes[what], what))
+	}
+	for _, site := range slices.Sorted(maps.Keys(counts.Points)) {
+		report = append(report, fmt.Sprintf("%8d times passed: %s", counts.Points[site], site))
+	}
+	t.Log("\n" + strings.Join(report, "\n"))
 }
 
 // effects are the points before each effect and before its record, by the carrier of

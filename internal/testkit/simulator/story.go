@@ -24,6 +24,9 @@ type Story struct {
 	Carrier  string // of the mesh: OverNATS, or "" for HTTP
 	Fallback bool   // [[turn.fallback]]
 
+	Rollbacks bool   // the state may be replaced by an earlier one
+	Sent      string // then: who keeps sent mail; see SentByServer
+
 	StepState state.StepFunc // replaces state.Step of the agent, if set
 }
 
@@ -56,7 +59,7 @@ const (
 	TopUp      Deed = "topup"      // `credit`
 	Reset      Deed = "reset"      //
 	Outbox     Deed = "outbox"     // `outbox retry` or `outbox drop` of a row that was given up; Kind: retry or drop
-	Release    Deed = "release"    // `inbox release` or `inbox drop` of an item of the quarantine; Kind: release or drop
+	Release    Deed = "release"    // `inbox release` or `inbox drop` of an item of the quarantine; Kind: release, drop or restored
 
 	Reply   Deed = "reply"   // an answer to a challenge; Kind: see answers
 	Mail    Deed = "mail"    // a mail arrives; Kind: see mails
@@ -73,7 +76,7 @@ const (
 	Return  Deed = "return"  // a mail of ours comes back; Kind: see returned
 
 	Clock    Deed = "clock"    // the clock of the machine jumps by For
-	Read     Deed = "read"     // a person opens a mail
+	Read     Deed = "read"     // a person opens a mail; Kind: other if another agent does, and answers it
 	Expunge  Deed = "expunge"  // a person deletes a mail for good
 	Collect  Deed = "collect"  // from now on the agent waits until a sender is silent for For
 	Rate     Deed = "rate"     // from now on N mails of the operator come in within an hour
@@ -83,6 +86,7 @@ const (
 	Hook     Deed = "hook"     // from now on a hook answers in another way; Kind: see hookModes
 	Outage   Deed = "outage"   // something is down for N processes; Kind: see World.startOutage
 	MeshHalt Deed = "meshhalt" // HALT on the mesh; Kind: on or off
+	Rollback Deed = "rollback" // the state is replaced by that of N commits ago; Kind: see World.rollBack
 )
 
 // Fault strikes a process at one of its points: at point number At of the lane,
@@ -174,6 +178,9 @@ func (s Story) String() string {
 	}
 	if s.Copies {
 		fmt.Fprintln(&b, "     copies of sent mail are made")
+	}
+	if s.Rollbacks {
+		fmt.Fprintf(&b, "     the state is rolled back; sent mail is kept by %q\n", s.Sent)
 	}
 	if s.Fallback {
 		fmt.Fprintln(&b, "     a second provider answers while the first cannot")

@@ -54,12 +54,13 @@ const maxProcesses = 4
 
 // World is the environment of one agent, with a record of the events.
 type World struct {
-	dir    string
-	clock  clock
-	rng    *rand.Rand // decides the losses of a power cut; the story decides everything else
-	disk   *disk
-	count  *counters
-	record *record
+	dir       string
+	clock     clock
+	rng       *rand.Rand // decides the losses of a power cut; the story decides everything else
+	disk      *disk
+	snapshots *snapshots // nil in a story without rollbacks
+	count     *counters
+	record    *record
 
 	story    Story
 	provider provider
@@ -143,6 +144,9 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 		}
 	}
 	w.disk = newDisk(w.stateDir(), filepath.Join(dir, "spare"))
+	if s.Rollbacks {
+		w.snapshots = &snapshots{root: filepath.Join(dir, "snapshots")}
+	}
 	var err error
 	if w.crontab, err = newCrontab(dir); err != nil {
 		return nil, err
@@ -152,14 +156,15 @@ func newWorld(dir string, s Story, begin time.Time) (*World, error) {
 	}
 	w.mail, err = mailtest.Start(dir, mailtest.Options{
 		Username: address, Password: password,
-		OnMail: w.refuses("smtp-451", notNow, "a submission server said 451"),
-		OnRcpt: w.refuses("smtp-550", noMailbox, "a recipient was refused for good"),
-		OnData: func(_ net.Conn, raw []byte) error { return w.receiveSent(raw) },
+		OnMail:     w.refuses("smtp-451", notNow, "a submission server said 451"),
+		OnRcpt:     w.refuses("smtp-550", noMailbox, "a recipient was refused for good"),
+		OnData:     func(_ net.Conn, raw []byte) error { return w.receiveSent(raw) },
+		SpecialUse: s.Sent == SentByServer,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := w.mail.Create(sentFolder); err != nil {
+	if err := w.mail.CreateSent(sentFolder); err != nil {
 		return nil, err
 	}
 	go w.mail.ServeIMAP(w.inlets["imap"])
