@@ -114,8 +114,8 @@ func (st *Store) linkState(now time.Time, s *Snapshot) (Stamp, error) {
 	if err != nil {
 		return Stamp{}, err
 	}
-	if recovery != "" {
-		return Stamp{}, fmt.Errorf("%s cannot be used: %s", st.path(stateFile), recovery)
+	if recovery.Reason != "" {
+		return Stamp{}, fmt.Errorf("%s cannot be used: %s", st.path(stateFile), recovery.Reason)
 	}
 	if err := st.finishEarlier(old, recovery, now); err != nil {
 		return Stamp{}, err

@@ -111,8 +111,8 @@ func TestSnapshotFiles(t *testing.T) {
 	check(t, st.Remove("messages/mail:1.eml"))
 	check(t, commitLine(st, story, "09:40 poll"))
 	back := restore(t, snapshot, st.Agent)
-	if s, recovery, err := back.load(); err != nil || recovery != "" || s.Serial != serial {
-		t.Errorf("serial %d, %q, %v; want %d", s.Serial, recovery, err, serial)
+	if s, recovery, err := back.load(); err != nil || recovery.Reason != "" || s.Serial != serial {
+		t.Errorf("serial %d, %q, %v; want %d", s.Serial, recovery.Reason, err, serial)
 	}
 	check(t, snapshot.Close())
 	if _, err := os.Lstat(st.path(snapshotDir)); !os.IsNotExist(err) {
@@ -157,8 +157,8 @@ func (w rowsWriter) commit(ctx context.Context) error {
 	}
 	var old []state.Message
 	_, err := w.Commit(ctx, time.Now(), func(s state.State, why Recovery) (state.State, error) {
-		if why != "" {
-			return s, errors.New(string(why))
+		if why.Reason != "" {
+			return s, errors.New(why.Reason)
 		}
 		old = s.Inbox
 		s.Serial++
@@ -252,8 +252,8 @@ func TestSnapshotAfterCrash(t *testing.T) {
 // faultsOf returns how a restored directory differs from the promise of a snapshot.
 func faultsOf(st *Store, snapshot *Snapshot) (faults []string) {
 	s, recovery, err := st.load()
-	if err != nil || recovery != "" || s.Serial != snapshot.State.Serial {
-		return []string{fmt.Sprintf("serial %d, want %d; %q, %v", s.Serial, snapshot.State.Serial, recovery, err)}
+	if err != nil || recovery.Reason != "" || s.Serial != snapshot.State.Serial {
+		return []string{fmt.Sprintf("serial %d, want %d; %q, %v", s.Serial, snapshot.State.Serial, recovery.Reason, err)}
 	}
 	for _, m := range s.Inbox {
 		if _, err := os.Lstat(st.path(m.Payload)); err != nil {
