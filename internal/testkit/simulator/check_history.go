@@ -203,7 +203,8 @@ func (v *historyChecker) moved(l line) {
 }
 
 func (v *historyChecker) turned(l line) {
-	if outcome, over := v.ended[l.TurnID]; over && l.What != state.WordStale && l.What != state.WordExited {
+	lingers := l.What == state.WordStop && !v.seen["exited "+l.TurnID] // its agent has answered, and lives
+	if outcome, over := v.ended[l.TurnID]; over && l.What != state.WordStale && l.What != state.WordExited && !lingers {
 		v.broken("2", "turn %s: %s after it ended (%s)", l.TurnID, l.What, outcome)
 	}
 	switch l.What {
@@ -225,6 +226,8 @@ func (v *historyChecker) turned(l line) {
 		v.keys[l.Key], v.head, v.suspended = l.TurnID, l.TurnID, false
 	case state.WordSubmitted:
 		v.again("submitted", l.TurnID)
+	case state.WordExited:
+		v.again("exited", l.TurnID)
 	case state.WordReaped, state.WordGivenBack:
 		if strings.HasPrefix(l.Reason, "credential") {
 			v.held(l.Key)
