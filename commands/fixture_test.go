@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -52,3 +53,17 @@ operator = ["You <you@example.com>", "you@example.net"]
 [turn]
 command = ["./reply.sh"]
 `
+
+// forgetFile removes from the state in dir the identity of its own file, so that a copy of the
+// directory does not count as one.
+func forgetFile(t *testing.T, dir string) {
+	t.Helper()
+	for _, name := range []string{"state.json", "state.json.prev"} {
+		path := filepath.Join(dir, name)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, path, regexp.MustCompile(`,"file":"[0-9]+\.[0-9]+"`).ReplaceAllString(string(data), ""))
+	}
+}

@@ -151,6 +151,7 @@ func newReplacedWorld(t *testing.T) *replacedWorld {
 		"nudges/one": "wake up\n", "listen.lock": "", "linger.lock": "", "state.json.tmp": "half",
 		"quarantine/mail%3A1/verdict.json": `{"key":"mail:1","source":"mail","gate":"from"}`, "quarantine/mail%3A1/message.eml": "From: x\r\n\r\nx\r\n",
 	})
+	forgetFile(t, state)
 	return w
 }
 

@@ -26,7 +26,7 @@ const moveCheck = 50 * time.Millisecond
 // Moved, removes the crontab lines or the timer, and then calls write, which makes the archive. No poll and no
 // turn runs meanwhile. After a kill at any point, Move can be repeated.
 func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) error {
-	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop}
+	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop, schedule: a.Schedule, timers: a.timers()}
 	release, err := m.hold(ctx)
 	defer release()
 	if err != nil {
@@ -46,33 +46,35 @@ func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) err
 			return err
 		}
 	}
-	if err := a.stopPolls(ctx, s); err != nil {
+	if err := m.stopPolls(ctx, s); err != nil {
 		return err
 	}
 	return write()
 }
 
-// stopPolls removes the crontab lines and the timer. It commits nothing, because a moved state takes no
-// change.
-func (a *Agent) stopPolls(ctx context.Context, s state.State) error {
-	if _, err := a.Timer(s).Remove(ctx); err != nil {
-		return fmt.Errorf("remove timer: %w", err)
-	}
-	if a.Schedule.Mode != ModeCrontab {
-		return nil
-	}
-	if _, err := a.Schedule.Table.Remove(ctx, a.Handle); err != nil {
-		return fmt.Errorf("remove crontab lines: %w", err)
-	}
-	return nil
-}
-
-// mover waits until nothing of the agent runs.
+// mover waits until nothing of the agent runs, and removes what starts its polls.
 type mover struct {
 	core
+	schedule Schedule
+	timers   *timers
 	options  MoveOptions
 	watchdog *watchdog
 	stop     func(ctx context.Context, reason string) error
+}
+
+// stopPolls removes the crontab lines and the timer. It commits nothing, because a moved state takes no
+// change.
+func (m *mover) stopPolls(ctx context.Context, s state.State) error {
+	if _, err := m.timers.timer(s).Remove(ctx); err != nil {
+		return fmt.Errorf("remove timer: %w", err)
+	}
+	if m.schedule.Mode != ModeCrontab {
+		return nil
+	}
+	if _, err := m.schedule.Table.Remove(ctx, m.handle); err != nil {
+		return fmt.Errorf("remove crontab lines: %w", err)
+	}
+	return nil
 }
 
 // hold takes every lock under which a process commits results. The holder of cycle.lock only tries

@@ -208,7 +208,7 @@ func (d *disk) play(c call) error {
 	case "fchmod":
 		return d.chmod(described(c.args[0]), number(last))
 	case "fchmodat2", "syscall_0x1c4":
-		return nil // an older strace shows its number alone; we call it only for what is about to be removed
+		return nil // an older strace shows its number alone; we call it only for folders, after the agent has ended
 	}
 	target := ""
 	if strings.HasPrefix(c.name, "symlink") {
