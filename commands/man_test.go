@@ -2,6 +2,7 @@ package commands
 
 import (
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -152,6 +153,7 @@ func TestRealMan(t *testing.T) {
 			}
 			for _, file := range files {
 				cmd := exec.Command(test.program, append(test.args, file)...)
+				cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // man warns about a locale that is not installed
 				var problems strings.Builder
 				cmd.Stderr = &problems
 				if test.program == "mandoc" {

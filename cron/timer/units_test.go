@@ -97,7 +97,8 @@ func verifier(t *testing.T) string {
 func verify(t *testing.T, files ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), verifier(t), append([]string{"verify", "--user", "--man=no"}, files...)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "XDG_RUNTIME_DIR="+t.TempDir())
+	// A user whom passwd does not list has no other home directory.
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "HOME="+t.TempDir(), "XDG_RUNTIME_DIR="+t.TempDir())
 	out, err := cmd.CombinedOutput()
 	if err != nil && len(out) == 0 {
 		t.Fatal(err)
