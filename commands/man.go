@@ -42,7 +42,7 @@ func writeManual(c *call) error {
 			err = os.WriteFile(path, []byte(page.String()), 0o644)
 		}
 		if err != nil {
-			return fmt.Errorf("write a manual page: %w", err)
+			return terminal.WithHint(fmt.Errorf("write a manual page: %w", err), "name a folder that you may write to")
 		}
 		o.Files = append(o.Files, path)
 	}
