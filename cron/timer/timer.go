@@ -21,7 +21,6 @@ import (
 	"strings"
 	"time"
 
-	"agentstateloop/internal/account"
 	"agentstateloop/internal/capture"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
@@ -203,35 +202,6 @@ func exitedZero(err error) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// Installed returns the files of the agent's timer that exist in the home directory of the user
-// who runs the program, as [Timer.Installed] does.
-func Installed(handle string) ([]string, error) {
-	t, err := ofUser(handle)
-	if err != nil {
-		return nil, err
-	}
-	return t.Installed()
-}
-
-// Remove removes the agent's timer from the home directory of the user who runs the program, as
-// [Timer.Remove] does.
-func Remove(ctx context.Context, handle string) (removed []string, err error) {
-	t, err := ofUser(handle)
-	if err != nil {
-		return nil, err
-	}
-	return t.Remove(ctx)
-}
-
-// ofUser returns the timer of an agent, known by its handle alone.
-func ofUser(handle string) (Timer, error) {
-	if !state.ValidHandle(handle) {
-		return Timer{}, fmt.Errorf("timer: %q is not a valid handle", handle)
-	}
-	user, err := account.Current()
-	return Timer{Agent: handle, Home: user.Home}, err
 }
 
 // Handles returns the handles of all agents that have a file of a timer in a home directory.

@@ -96,19 +96,6 @@ func (t Timer) Files() ([]File, error) {
 	}, nil
 }
 
-// Template returns the template units of a package, agentstateloop-poll@.service and .timer.
-// Their instance is the name of a configuration: agentstateloop-poll@agent.timer polls
-// ~/.config/agentstateloop/agent.toml with binary.
-func Template(binary string) []File {
-	argv := []string{escape(binary, false), "--config", `"%h/.config/agentstateloop/%i.toml"`}
-	argv[0] = `"` + argv[0] + `"`
-	line := strings.Join(append(argv, pollArgs[:]...), " ")
-	return []File{
-		{"agentstateloop-poll@.service", service("poll with %i.toml", line)},
-		{"agentstateloop-poll@.timer", timer("poll with %i.toml each minute")},
-	}
-}
-
 // service returns the text of a service that runs execStart.
 //
 // The settings and their reasons (docs/decisions/0068-timers.md):

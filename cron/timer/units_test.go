@@ -147,7 +147,7 @@ func TestTemplateIsValid(t *testing.T) {
 	verifier(t)
 	dir := t.TempDir()
 	var instances []string
-	for _, f := range Template("/bin/true") {
+	for _, f := range template("/bin/true") {
 		if err := os.WriteFile(filepath.Join(dir, f.Path), []byte(f.Text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestTemplateIsValid(t *testing.T) {
 	if got := verify(t, instances...); got != "" {
 		t.Errorf("systemd says %s", got)
 	}
-	if text := Template("/bin/true")[0].Text; !strings.Contains(text, `"%h/.config/agentstateloop/%i.toml"`) {
+	if text := template("/bin/true")[0].Text; !strings.Contains(text, `"%h/.config/agentstateloop/%i.toml"`) {
 		t.Errorf("the configuration is missing:\n%s", text)
 	}
 }

@@ -146,11 +146,6 @@ func (m Manager) Bin() string { return filepath.Join(m.Dir, "bin") }
 // Fail makes all programs fail in this way, or work again for "".
 func (m Manager) Fail(fault string) error { return m.write("fault", fault) }
 
-// Linger sets whether the user lingers.
-func (m Manager) Linger(on bool) error {
-	return m.write("linger", map[bool]string{true: "yes\n", false: "no\n"}[on])
-}
-
 // Active returns the names of the active units, sorted.
 func (m Manager) Active() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(m.Dir, "active"))
