@@ -96,6 +96,7 @@ func (w *World) damageCursor(file string) error {
 	if state["cursor"], err = json.Marshal(cursor); err != nil {
 		return err
 	}
+	delete(state, "file") // otherwise the new file would count as a copy
 	if data, err = json.Marshal(state); err != nil {
 		return err
 	}
