@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -384,6 +385,44 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "people and programs act while a turn works",
+		step: []sim.Step{
+			{Do: sim.Mail, Kind: "auto", Wish: "answer"}, mail("ask"), poll(),
+			mail("answer"), poll(meanwhile("agent work", sim.Step{Do: sim.Release, Kind: "release"})),
+			mail("answer"), poll(meanwhile("agent work", sim.Step{Do: sim.Report, Kind: "answer"})),
+			mail("answer"), poll(meanwhile("agent work", tell("answer"))),
+			mail("answer"), poll(meanwhile("agent work", message("answer"))),
+			mail("answer"), poll(meanwhile("agent work", sim.Step{Do: sim.Event, Kind: "file", Wish: "answer"})),
+			mail("answer"), poll(meanwhile("agent work", sim.Step{Do: sim.Nudge, Kind: "file"})),
+			mail("answer"), poll(meanwhile("agent work", sim.Step{Do: sim.Turns})),
+			poll(),
+		},
+	},
+	{
+		name: "a state file that a person damages is repaired",
+		step: []sim.Step{
+			mail("answer"), poll(),
+			{Do: sim.Damage, Kind: "cut"}, mail("answer"), poll(),
+			{Do: sim.Damage, Kind: "empty"}, mail("answer"), poll(),
+			{Do: sim.Damage, Kind: "delete-prev"}, mail("answer"), poll(),
+			{Do: sim.Damage, Kind: "cut-both"}, mail("answer"), poll(),
+		},
+	},
+	{
+		name: "a crontab that was torn is restored",
+		must: "a torn crontab was restored",
+		step: []sim.Step{
+			{Do: sim.Outage, Kind: "crontab-torn"}, mail("answer"), poll(), poll(),
+		},
+	},
+	{
+		name: "a nudge of another agent in IDLE is acknowledged",
+		must: "a nudge of another agent was acknowledged",
+		step: []sim.Step{
+			poll(), {Do: sim.Nudge, Kind: "mesh"}, poll(),
+		},
+	},
+	{
 		name: "STOP reaches a running turn",
 		must: "a running turn was stopped",
 		step: []sim.Step{
@@ -406,13 +445,70 @@ func mustPlay(t *testing.T, s sim.Story, event string) sim.Outcome {
 	return out
 }
 
+// rare are the events that chance reaches too seldom, which the scenarios must reach together.
+var rare = []string{
+	"a day ended in the middle of a turn",
+	"a day's budget was used up",
+	"a late report had a turn of its own",
+	"a message was published again over NATS",
+	"a nudge of another agent was acknowledged",
+	"a report came twice",
+	"a report was late",
+	"a runner died and left an agent",
+	"a search found what was answered",
+	"a token released a mail",
+	"a torn crontab was restored",
+	"an answer of the operator was handed over",
+	"an effect was sent twice",
+	"an outage had to be reported to the operator",
+	"damaged: cut",
+	"damaged: cut-both",
+	"damaged: delete",
+	"damaged: delete-both",
+	"damaged: delete-prev",
+	"damaged: empty",
+	"interleaved: event",
+	"interleaved: mail",
+	"interleaved: message",
+	"interleaved: nudge",
+	"interleaved: poll",
+	"interleaved: release",
+	"interleaved: report",
+	"interleaved: ring",
+	"interleaved: stop",
+	"interleaved: tell",
+	"interleaved: transition",
+	"interleaved: turns",
+	"the end of an outage had to be reported to the operator",
+}
+
 func TestScenarios(t *testing.T) {
-	for _, s := range slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, questions, bursts, natsStories) {
+	var mu sync.Mutex
+	var counts sim.Counts
+	played := 0
+	all := slices.Concat(scenarios, selfTurns, hookStories, unrulyServers, outside, questions, bursts, natsStories)
+	t.Cleanup(func() {
+		if played < len(all) {
+			return // -run chose some of them, or one failed
+		}
+		for _, event := range rare {
+			if counts.Sometimes[event] == 0 {
+				t.Errorf("in no scenario this happened: %s", event)
+			}
+		}
+	})
+	for _, s := range all {
 		t.Run(strings.ReplaceAll(s.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
 			for seed := range *lives {
-				mustPlay(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over}, s.must)
+				out := mustPlay(t, sim.Story{Seed: seed, Steps: s.step, Carrier: s.over}, s.must)
+				mu.Lock()
+				counts.Add(out.Counts)
+				mu.Unlock()
 			}
+			mu.Lock()
+			played++
+			mu.Unlock()
 		})
 	}
 }
