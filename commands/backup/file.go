@@ -3,15 +3,11 @@ package backup
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
-	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle/archive"
 	"agentstateloop/internal/osfile"
@@ -26,16 +22,12 @@ func (b Backup) WriteFile(ctx context.Context, file string) (archive.Manifest, e
 	if err := CheckFree(file); err != nil {
 		return archive.Manifest{}, err
 	}
-	RemoveDrafts(filepath.Dir(file))
-	draft, err := os.CreateTemp(filepath.Dir(file), draftPattern)
+	draft, err := osfile.NewDraft(filepath.Dir(file), draftPattern)
 	if err != nil {
 		return archive.Manifest{}, err
 	}
 	defer draft.Close()
 	defer os.Remove(draft.Name())
-	if err := unix.Flock(int(draft.Fd()), unix.LOCK_EX); err != nil {
-		return archive.Manifest{}, fmt.Errorf("lock %s: %w", draft.Name(), err)
-	}
 	m, err := b.Write(ctx, draft)
 	if err := errors.Join(err, draft.Sync()); err != nil {
 		return m, err
@@ -75,19 +67,7 @@ func nameNew(draft, file string) error {
 }
 
 // RemoveDrafts removes the drafts of archives in dir whose processes were killed.
-func RemoveDrafts(dir string) {
-	drafts, _ := filepath.Glob(filepath.Join(config.QuoteGlob(dir), draftPattern))
-	for _, name := range drafts {
-		f, err := osfile.Open(name)
-		if err != nil {
-			continue
-		}
-		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = os.Remove(name)
-		}
-		f.Close()
-	}
-}
+func RemoveDrafts(dir string) { osfile.RemoveDrafts(dir, draftPattern) }
 
 // open opens an archive for reading: a file, or standard input for "-".
 func open(file string, stdin io.Reader) (io.ReadCloser, error) {

@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/osfile"
 )
@@ -133,58 +130,21 @@ func replace(path, text string) error {
 // draftPattern matches the names of drafts.
 const draftPattern = ".init-*"
 
-// draft writes text to a new file in dir (0600), durably. The file stays locked until it is closed.
-// So a draft without a lock belongs to a killed process; draft removes such files.
+// draft writes text to a draft in dir, durably.
 func draft(dir, text string) (*os.File, error) {
-	RemoveDrafts(dir)
-	for {
-		f, err := os.CreateTemp(dir, draftPattern)
-		if err != nil {
-			return nil, err
-		}
-		err = lock(f)
-		if errors.Is(err, errRemoved) {
-			f.Close()
-			continue
-		}
-		if err == nil {
-			_, err = io.WriteString(f, text)
-		}
-		if err := errors.Join(err, f.Sync()); err != nil {
-			return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
-		}
-		return f, nil
+	f, err := osfile.NewDraft(dir, draftPattern)
+	if err != nil {
+		return nil, err
 	}
+	_, err = io.WriteString(f, text)
+	if err := errors.Join(err, f.Sync()); err != nil {
+		return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+	}
+	return f, nil
 }
 
-// errRemoved reports that another process removed a draft, mistaking it for a leftover.
-var errRemoved = errors.New("the file was removed")
-
-// lock locks a draft of ours.
-func lock(f *os.File) error {
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("lock %s: %w", f.Name(), err)
-	}
-	if _, err := os.Lstat(f.Name()); errors.Is(err, fs.ErrNotExist) {
-		return errRemoved
-	}
-	return nil
-}
-
-// RemoveDrafts removes drafts left in dir by killed processes. They may contain a password.
-func RemoveDrafts(dir string) {
-	drafts, _ := filepath.Glob(filepath.Join(config.QuoteGlob(dir), draftPattern))
-	for _, path := range drafts {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-		if err != nil {
-			continue
-		}
-		if unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) == nil {
-			_ = os.Remove(path)
-		}
-		unix.Close(fd)
-	}
-}
+// RemoveDrafts removes the drafts of configurations and secrets that killed processes left in dir.
+func RemoveDrafts(dir string) { osfile.RemoveDrafts(dir, draftPattern) }
 
 // document is the text of an agent.toml under construction.
 type document struct {

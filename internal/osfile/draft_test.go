@@ -1,0 +1,69 @@
+package osfile_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"agentstateloop/internal/osfile"
+)
+
+// Drafts of processes that work at the same time do not take each other for leftovers.
+func TestDraftsAtTheSameTime(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for writer := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				f, err := osfile.NewDraft(dir, ".draft-*")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				err = os.Rename(f.Name(), filepath.Join(dir, fmt.Sprintf("whole-%d-%d", writer, n)))
+				if f.Close(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 8*200 {
+		t.Errorf("%d files, %v", len(entries), err)
+	}
+}
+
+func TestRemoveDrafts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a [folder]*")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".draft-1", ".draft-2", "draft-3", ".draft"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("secret"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("draft-3", filepath.Join(dir, ".draft-link")); err != nil {
+		t.Fatal(err)
+	}
+	used, err := osfile.NewDraft(dir, ".draft-*") // removes the leftovers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	osfile.RemoveDrafts(dir, ".draft-*")
+	var left []string
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := []string{".draft", ".draft-link", filepath.Base(used.Name()), "draft-3"}
+	slices.Sort(want)
+	if err != nil || !slices.Equal(left, want) {
+		t.Errorf("%q, %v; want %q", left, err, want)
+	}
+}
