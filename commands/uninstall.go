@@ -151,8 +151,8 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		switch {
 		case err == nil:
 			u.path = path
-		case strings.Contains(err.Error(), "two configurations"):
-			return nil, err
+		case slices.ContainsFunc(c.loader.Known(c.ctx), func(k config.Known) bool { return k.Handle == handle }):
+			return nil, err // two configurations have it
 		default:
 			u.path = unreadable(cron.PolledBy(table), handle)
 			if u.path == "" && !u.leftovers(table) {
@@ -169,13 +169,9 @@ func (c *call) uninstaller() (*uninstaller, error) {
 	if u.path == "" {
 		return u, nil
 	}
-	var err error
-	if u.conf, err = c.loader.ReadLoosely(u.path); err == nil && state.ValidHandle(u.conf.File.Agent.Handle) {
+	err := u.read(c)
+	if err == nil && state.ValidHandle(u.conf.File.Agent.Handle) {
 		u.handle = u.conf.File.Agent.Handle
-		if a, err := c.loader.Load(u.path); err == nil {
-			u.agent = a
-			c.loaded = append(c.loaded, a)
-		}
 		return u, nil
 	}
 	u.conf = nil
@@ -194,6 +190,20 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		u.path = ""
 	}
 	return u, nil
+}
+
+// read reads the configuration, as far as it can be used.
+func (u *uninstaller) read(c *call) error {
+	conf, err := c.loader.ReadLoosely(u.path)
+	if err != nil {
+		return err
+	}
+	u.conf = conf
+	if a, err := c.loader.Load(u.path); err == nil {
+		u.agent = a
+		c.loaded = append(c.loaded, a)
+	}
+	return nil
 }
 
 // unreadable returns the configuration that the lines of a handle poll, if it exists but is not
@@ -434,13 +444,7 @@ func (o *uninstallOptions) uninstallAll(c *call) error {
 		u := &uninstaller{program: c.program, handle: handle}
 		if path, err := c.loader.FindHandle(c.ctx, handle); err == nil {
 			u.path = path
-			if u.conf, err = c.loader.ReadLoosely(path); err != nil {
-				u.conf = nil
-			}
-			if a, err := c.loader.Load(path); err == nil {
-				u.agent = a
-				c.loaded = append(c.loaded, a)
-			}
+			_ = u.read(c) // the handle is enough
 		}
 		lines, err := u.removeLines(c.ctx)
 		failed = errors.Join(failed, err)

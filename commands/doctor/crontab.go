@@ -157,17 +157,20 @@ func (c lineCheck) run(context.Context) []Finding {
 	return []Finding{c.finding()}
 }
 
-// install returns the repair that installs the lines the state requires. It is nil if the state
-// could not be read, or records that the operator uninstalled them.
-func (c lineCheck) install() *repair {
-	if c.err != nil || c.state.Schedule.Removed {
+// install returns the repair that installs the lines the state requires.
+func (c lineCheck) install() *repair { return reinstall(c.agent, c.state, c.err, "crontab line") }
+
+// reinstall returns the repair that installs what, which starts the polls of an agent. It is nil if
+// the state s could not be read, or records that the operator uninstalled it.
+func reinstall(a *cycle.Agent, s state.State, err error, what string) *repair {
+	if err != nil || s.Schedule.Removed {
 		return nil
 	}
 	return &repair{last: true, do: func(ctx context.Context) (string, error) {
-		s, err := c.agent.Reinstall(ctx)
+		s, err := a.Reinstall(ctx)
 		switch {
 		case errors.Is(err, cycle.ErrBusy):
-			return "", errors.New("a poll is running, and will install the line")
+			return "", errors.New("a poll is running, and will install the " + what)
 		case err != nil:
 			return "", err
 		case s.Schedule.Error != "":
@@ -175,7 +178,7 @@ func (c lineCheck) install() *repair {
 		case s.Schedule.Removed:
 			return "", nil // uninstalled meanwhile
 		}
-		return "installed the crontab line: " + s.Schedule.Installed, nil
+		return "installed the " + what + ": " + s.Schedule.Installed, nil
 	}}
 }
 

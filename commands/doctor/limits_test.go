@@ -41,8 +41,14 @@ func hasTimeout(limited func(context.Context) (context.Context, context.CancelFu
 
 // space returns the levels of the findings about a file system.
 func space(free, files int64) string {
-	return levels(checkSpace(&unix.Statfs_t{Bsize: 1, Bavail: uint64(free), Files: 1000, Ffree: uint64(files)}))
+	s := unix.Statfs_t{Bsize: 1, Files: 1000}
+	setNumber(&s.Bavail, free)
+	setNumber(&s.Ffree, files)
+	return levels(checkSpace(&s))
 }
+
+// setNumber sets a field whose type depends on the system.
+func setNumber[T int64 | uint64](field *T, n int64) { *field = T(n) }
 
 func TestLimits(t *testing.T) {
 	const plenty = 1 << 40

@@ -75,24 +75,8 @@ func (c timerCheck) finding(ctx context.Context, t timer.Timer) Finding {
 	return good(name, "%s is active, and polls each minute", t.Running())
 }
 
-// install returns the repair that installs the timer, as that of the crontab line.
-func (c timerCheck) install() *repair {
-	if c.err != nil || c.state.Schedule.Removed {
-		return nil
-	}
-	return &repair{last: true, do: func(ctx context.Context) (string, error) {
-		s, err := c.agent.Reinstall(ctx)
-		switch {
-		case err != nil:
-			return "", err
-		case s.Schedule.Error != "":
-			return "", errors.New(s.Schedule.Error)
-		case s.Schedule.Removed:
-			return "", nil // uninstalled meanwhile
-		}
-		return "installed the timer: " + s.Schedule.Installed, nil
-	}}
-}
+// install returns the repair that installs the timer.
+func (c timerCheck) install() *repair { return reinstall(c.agent, c.state, c.err, "timer") }
 
 // lingers reports a timer that ends when the user logs out.
 func (c timerCheck) lingers(ctx context.Context, t timer.Timer) []Finding {
