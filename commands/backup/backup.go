@@ -22,6 +22,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/archive"
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state/store"
 )
@@ -191,10 +192,10 @@ func (c *collection) addSnapshot(snapshot *store.Snapshot, file store.SnapshotFi
 // Limits on the files that a configuration names.
 const (
 	maxNamed  = 1 << 20 // bytes of a file: a prompt or a script is smaller, and a larger program is installed otherwise
-	maxFolder = 1000    // files of a folder
+	maxFolder = 1000    // templates of a folder
 )
 
-// addNamed adds a file, or the files of a folder, that the configuration names.
+// addNamed adds a file, or the templates of a folder, that the configuration names.
 func (c *collection) addNamed(n config.Named) error {
 	name := c.naming.name(n)
 	if name == "" {
@@ -214,16 +215,15 @@ func (c *collection) addNamed(n config.Named) error {
 		c.leave(n.Path, "it cannot be read")
 		return nil
 	}
-	for i, e := range entries {
-		file := filepath.Join(n.Path, e.Name())
-		if i >= maxFolder {
-			c.leave(n.Path, fmt.Sprintf("it has more than %d files", maxFolder))
-			return nil
-		}
-		if e.Type().IsRegular() {
-			if err := c.addFile(path.Join(name, e.Name()), file); err != nil {
-				return err
-			}
+	// The other files of the folder are not read, and may be configurations and secrets.
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return path.Ext(e.Name()) != prompt.TemplateExt || !e.Type().IsRegular() })
+	if len(entries) > maxFolder {
+		c.leave(n.Path, fmt.Sprintf("it has more than %d templates", maxFolder))
+		entries = entries[:maxFolder]
+	}
+	for _, e := range entries {
+		if err := c.addFile(path.Join(name, e.Name()), filepath.Join(n.Path, e.Name())); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/cycle/archive"
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/testkit/limittest"
 )
 
@@ -44,7 +45,7 @@ func TestLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range n {
-				if err := os.WriteFile(filepath.Join(dir, strconv.FormatInt(i, 10)), nil, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, strconv.FormatInt(i, 10)+prompt.TemplateExt), nil, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -20,6 +20,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/archive"
+	"agentstateloop/cycle/prompt"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state/store"
 )
@@ -365,11 +366,11 @@ func (p *placing) addFile(name string, data []byte, program bool) error {
 	return nil
 }
 
-// named reports whether the configuration names a file, or the folder that it is in. An archive must
+// named reports whether the configuration names a file, or the folder of a template. An archive must
 // not put other files into a home directory.
 func (p *placing) named(file string) bool {
 	return slices.ContainsFunc(slices.Concat(p.conf.NamedFiles(), p.conf.SecretFiles()), func(n config.Named) bool {
-		return n.Path == file || n.Path == filepath.Dir(file)
+		return n.Path == file || n.Path == filepath.Dir(file) && filepath.Ext(file) == prompt.TemplateExt
 	})
 }
 

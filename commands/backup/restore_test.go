@@ -123,6 +123,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}{
 		"a file that the configuration does not name": {func(_ *testing.T, p *parts, _ string, _ *backup.Restore) { p.files["home/.bashrc"] = "rm -rf /" }, "agent.toml does not name home/.bashrc"},
 		"a file below a named folder":                 {func(_ *testing.T, p *parts, _ string, _ *backup.Restore) { p.files["config/prompts/a/b"] = "x" }, "does not name config/prompts/a/b"},
+		"no template in a folder of templates":        {func(_ *testing.T, p *parts, _ string, _ *backup.Restore) { p.files["config/prompts/.profile"] = "x" }, "does not name config/prompts/.profile"},
 		"another agent's state": {func(_ *testing.T, p *parts, _ string, _ *backup.Restore) {
 			p.files["state/state.json"] = strings.Replace(p.files["state/state.json"], "goulard3120", "dorlange3120", 1)
 		}, "belongs to"},

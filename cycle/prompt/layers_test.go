@@ -15,7 +15,7 @@ func TestEachLayerHasTemplate(t *testing.T) {
 	}
 	var files []string
 	for _, e := range entries {
-		files = append(files, strings.TrimSuffix(e.Name(), templateExt))
+		files = append(files, strings.TrimSuffix(e.Name(), TemplateExt))
 	}
 	if names := slices.Sorted(slices.Values(Names())); !slices.Equal(names, files) {
 		t.Errorf("the layers are %v, and the templates %v", names, files)

@@ -25,7 +25,7 @@ func TestLimits(t *testing.T) {
 		}},
 		{Const: "maxTemplate", Max: 65_536, Within: func(t *testing.T, n int64) bool {
 			folder := t.TempDir()
-			if err := os.WriteFile(filepath.Join(folder, "x"+templateExt), []byte(strings.Repeat("x", int(n))), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(folder, "x"+TemplateExt), []byte(strings.Repeat("x", int(n))), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			_, _, err := Templates{Folder: folder}.own("x")

@@ -17,8 +17,8 @@ import (
 //go:embed templates/*.tmpl
 var builtIn embed.FS
 
-// templateExt is the extension of a template file.
-const templateExt = ".tmpl"
+// TemplateExt is the extension of a template file.
+const TemplateExt = ".tmpl"
 
 // parsed caches the built-in templates by layer name, because a backlog renders each of them at
 // each turn.
@@ -29,7 +29,7 @@ func builtInTemplate(name string) (*template.Template, error) {
 	if t, ok := parsed.Load(name); ok {
 		return t.(*template.Template), nil
 	}
-	text, err := builtIn.ReadFile("templates/" + name + templateExt)
+	text, err := builtIn.ReadFile("templates/" + name + TemplateExt)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (t Templates) own(name string) (file, text string, err error) {
 	if t.Folder == "" {
 		return "", "", nil
 	}
-	file = filepath.Join(t.Folder, name+templateExt)
+	file = filepath.Join(t.Folder, name+TemplateExt)
 	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return file, "", nil
@@ -162,7 +162,7 @@ func (t Templates) Faults() []string {
 	}
 	var faults []string
 	for _, e := range entries {
-		name, ours := strings.CutSuffix(e.Name(), templateExt)
+		name, ours := strings.CutSuffix(e.Name(), TemplateExt)
 		if ours && !slices.Contains(Names(), name) {
 			faults = append(faults, fmt.Sprintf("%s is not a layer: expected one of %s",
 				filepath.Join(t.Folder, e.Name()), strings.Join(Names(), ", ")))
