@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 )
@@ -73,6 +74,9 @@ func TestRestoreKilledAtEachWrite(t *testing.T) {
 				if out, err := exec.Command(a.program, args...).CombinedOutput(); err != nil {
 					t.Errorf("%s: the next restore: %v\n%s", at, err, out)
 					continue
+				}
+				if left, _ := filepath.Glob(filepath.Join(dir, config.DraftPattern)); len(left) > 0 {
+					t.Errorf("%s: left over: %q", at, left)
 				}
 			} else {
 				complete++

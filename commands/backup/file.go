@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -52,7 +53,7 @@ func CheckFree(file string) error {
 func nameNew(draft, file string) error {
 	err := os.Link(draft, file)
 	if errors.Is(err, fs.ErrExist) {
-		return CheckFree(file)
+		return cmp.Or(CheckFree(file), err)
 	}
 	if err == nil {
 		return nil
@@ -63,7 +64,10 @@ func nameNew(draft, file string) error {
 		return err
 	}
 	f.Close()
-	return os.Rename(draft, file)
+	if err := os.Rename(draft, file); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	return nil
 }
 
 // RemoveDrafts removes the drafts of archives in dir whose processes were killed.

@@ -60,7 +60,7 @@ func (r Restore) File(ctx context.Context, file string, stdin io.Reader) (Restor
 	if err != nil {
 		return Restored{}, err
 	}
-	p := placing{Restore: r, from: file, home: home}
+	p := placing{Restore: r, from: file, naming: naming{home: home}}
 	defer p.close()
 	if p.manifest, err = archive.Unpack(untilDoneReader{ctx, in}, func(h archive.Header) (string, error) { return p.begin(ctx, h) }); err != nil {
 		return Restored{}, err
@@ -96,7 +96,7 @@ func (r untilDoneReader) Read(data []byte) (int, error) {
 // placing is one restore.
 type placing struct {
 	Restore
-	from, home string
+	from string
 
 	naming          naming
 	configFile, dir string   // the places of agent.toml and of the state directory
@@ -148,7 +148,7 @@ func (p *placing) choosePlaces(h archive.Header) error {
 		return err
 	}
 	p.configFile = configFile
-	p.naming = naming{home: p.home, config: filepath.Dir(configFile)}
+	p.naming.config = filepath.Dir(configFile)
 	if err := p.fromHere(h.State, "--state-dir DIR", "state directory", &p.StateDir); err != nil {
 		return err
 	}
@@ -160,9 +160,6 @@ func (p *placing) choosePlaces(h archive.Header) error {
 func (p *placing) fromHere(name, flag, what string, to *string) error {
 	if *to != "" {
 		return nil
-	}
-	if p.naming.home == "" {
-		p.naming.home = p.home
 	}
 	if archive.ValidName(name) {
 		*to = p.naming.place(name)
@@ -285,8 +282,8 @@ func (p *placing) readConfig() error {
 	}
 	p.text = string(text)
 	var err error
-	if was := p.manifest.Home; was != p.home && was != "" && was != "/" {
-		if p.text, p.moved, err = config.MovedHome(p.text, was, p.home); err != nil {
+	if was := p.manifest.Home; was != p.naming.home && was != "" && was != "/" {
+		if p.text, p.moved, err = config.MovedHome(p.text, was, p.naming.home); err != nil {
 			return err
 		}
 	}
@@ -334,6 +331,7 @@ func (p *placing) findFiles() error {
 	}
 	var taken []string
 	p.files = slices.DeleteFunc(p.files, func(f placedFile) bool {
+		osfile.RemoveDrafts(filepath.Dir(f.place), config.DraftPattern) // of a killed process
 		there, err := osfile.ReadFile(f.place, maxNamed)
 		if errors.Is(err, fs.ErrNotExist) {
 			return false
@@ -446,48 +444,15 @@ func (p *placing) put() error {
 
 // write creates a file in one step, durably.
 func (p *placing) write(file string, data []byte, program bool) error {
-	dir := filepath.Dir(file)
-	if err := osfile.MkdirAll(dir); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(p.stage.Name(), "file-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
+	mode := fs.FileMode(0o600)
 	if program {
-		err = f.Chmod(0o700)
+		mode = 0o700
 	}
-	if err == nil {
-		_, err = f.Write(data)
+	written, err := osfile.WriteNew(file, config.DraftPattern, mode, data)
+	if err == nil && !written {
+		err = fmt.Errorf("%s already exists", file)
 	}
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), file); errors.Is(err, unix.EXDEV) {
-		return p.writeApart(file, data, f.Name())
-	} else if err != nil {
-		return err
-	}
-	return osfile.SyncDir(dir)
-}
-
-// writeApart is write for a file on another file system than the state directory.
-func (p *placing) writeApart(file string, data []byte, draft string) error {
-	info, err := os.Stat(draft)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".restore-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close(), os.Link(f.Name(), file)); err != nil {
-		return err
-	}
-	return osfile.SyncDir(filepath.Dir(file))
+	return err
 }
 
 // close removes the stage. After a failure it removes the folders that the restore made, if they are
@@ -519,7 +484,7 @@ func (p *placing) placedState() bool {
 // the agent could start no turn.
 func (p *placing) makeWorkdir() error {
 	dir := p.conf.Workdir()
-	if below, err := filepath.Rel(p.home, dir); dir == "" || err != nil || !filepath.IsLocal(below) {
+	if below, err := filepath.Rel(p.naming.home, dir); dir == "" || err != nil || !filepath.IsLocal(below) {
 		return nil
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,9 @@ import (
 	"agentstateloop/commands/terminal"
 )
 
+// DraftPattern matches the names of configurations and secrets that init or restore is writing.
+const DraftPattern = ".init-*"
+
 // StateFolder returns the folder of the default state directories of all the user's agents.
 func (l *Loader) StateFolder() (string, error) {
 	home, err := l.Home()

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/internal/osfile"
 )
@@ -87,26 +87,9 @@ func (t *createdPaths) remove() {
 	}
 }
 
-// writeNew creates a file (0600) with text in one step, durably, and its folder (0700). It keeps an
-// existing file, and then written is false.
+// writeNew creates a file (0600) with text. It keeps an existing file, and then written is false.
 func writeNew(path, text string) (written bool, err error) {
-	dir := filepath.Dir(path)
-	if err := osfile.MkdirAll(dir); err != nil {
-		return false, err
-	}
-	f, err := draft(dir, text)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	defer os.Remove(f.Name())
-	// A rename would replace a file created in the meantime.
-	if err := os.Link(f.Name(), path); errors.Is(err, fs.ErrExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	return true, osfile.SyncDir(dir)
+	return osfile.WriteNew(path, config.DraftPattern, 0o600, []byte(text))
 }
 
 // replace replaces the text of a file (0600) in one step, durably. If path is a link, it replaces
@@ -116,7 +99,7 @@ func replace(path, text string) error {
 		path = real
 	}
 	dir := filepath.Dir(path)
-	f, err := draft(dir, text)
+	f, err := osfile.WriteDraft(dir, config.DraftPattern, 0o600, []byte(text))
 	if err != nil {
 		return err
 	}
@@ -127,24 +110,8 @@ func replace(path, text string) error {
 	return osfile.SyncDir(dir)
 }
 
-// draftPattern matches the names of drafts.
-const draftPattern = ".init-*"
-
-// draft writes text to a draft in dir, durably.
-func draft(dir, text string) (*os.File, error) {
-	f, err := osfile.NewDraft(dir, draftPattern)
-	if err != nil {
-		return nil, err
-	}
-	_, err = io.WriteString(f, text)
-	if err := errors.Join(err, f.Sync()); err != nil {
-		return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
-	}
-	return f, nil
-}
-
 // RemoveDrafts removes the drafts of configurations and secrets that killed processes left in dir.
-func RemoveDrafts(dir string) { osfile.RemoveDrafts(dir, draftPattern) }
+func RemoveDrafts(dir string) { osfile.RemoveDrafts(dir, config.DraftPattern) }
 
 // document is the text of an agent.toml under construction.
 type document struct {

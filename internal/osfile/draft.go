@@ -32,6 +32,41 @@ func NewDraft(dir, pattern string) (*os.File, error) {
 	}
 }
 
+// WriteDraft writes data to a draft with that mode, durably.
+func WriteDraft(dir, pattern string, mode fs.FileMode, data []byte) (*os.File, error) {
+	f, err := NewDraft(dir, pattern)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Chmod(mode), f.Sync()); err != nil {
+		return nil, errors.Join(err, os.Remove(f.Name()), f.Close())
+	}
+	return f, nil
+}
+
+// WriteNew creates a file in one step, durably, and its folder (0700). It keeps an existing file, and
+// then written is false. pattern is that of the draft.
+func WriteNew(file, pattern string, mode fs.FileMode, data []byte) (written bool, err error) {
+	dir := filepath.Dir(file)
+	if err := MkdirAll(dir); err != nil {
+		return false, err
+	}
+	f, err := WriteDraft(dir, pattern, mode, data)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	defer os.Remove(f.Name())
+	// A rename would replace a file created in the meantime.
+	if err := os.Link(f.Name(), file); errors.Is(err, fs.ErrExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return true, SyncDir(dir)
+}
+
 // RemoveDrafts removes the drafts in dir that killed processes left. They may contain a password.
 func RemoveDrafts(dir, pattern string) {
 	entries, _ := os.ReadDir(dir)
