@@ -1,12 +1,10 @@
 package commands
 
 import (
+	"agentstateloop/internal/osfile"
 	"cmp"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -150,16 +148,8 @@ func (p *program) checksum() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	sum, err := osfile.SHA256(path)
+	return hex.EncodeToString(sum), err
 }
 
 // fewDigits is how many digits of a commit or checksum a person needs.

@@ -269,7 +269,7 @@ func (c *collection) findSecrets() error {
 		}
 		c.addSecret(archive.Secret{Key: n.Key, Name: name}, data)
 	}
-	for section, file := range c.config.Tokens(c.Loader) {
+	for section, file := range c.config.Tokens() {
 		if data, err := config.ReadPrivate(file); err == nil {
 			c.addSecret(archive.Secret{Key: section + ".oauth2", Name: path.Join(archive.TokenFolder, section)}, data)
 		}

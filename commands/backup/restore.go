@@ -353,7 +353,7 @@ func statePath(name string) string { return archive.StateFolder + "/" + name }
 func (p *placing) addFile(name string, data []byte, program bool) error {
 	place := p.naming.place(name)
 	if section, ok := strings.CutPrefix(name, archive.TokenFolder+"/"); ok {
-		if place = p.conf.Tokens(p.Loader)[section]; place == "" {
+		if place = p.conf.Tokens()[section]; place == "" {
 			return nil // the next poll gets another token
 		}
 	}

@@ -40,18 +40,10 @@ func (c *Config) stateFolder() string {
 	return filepath.Join(c.home, ".local", "state", terminal.Program)
 }
 
-// stateDir returns the agent's state directory.
-func (c *Config) stateDir() string {
-	if c.File.Agent.StateDir != "" {
-		return c.Resolve(c.File.Agent.StateDir)
-	}
-	return filepath.Join(c.stateFolder(), c.File.Agent.Handle)
-}
-
 // roots returns the agent's cache of the system's root certificates.
 func (c *Config) roots() *mail.Roots {
 	if c.systemRoots == nil {
-		c.systemRoots = mail.NewRoots(filepath.Join(c.stateDir(), "roots"))
+		c.systemRoots = mail.NewRoots(filepath.Join(c.StateDir().Path, "roots"))
 	}
 	return c.systemRoots
 }

@@ -80,27 +80,12 @@ func (c *Config) named(key, file string) Named {
 	return Named{key, c.Resolve(file), !filepath.IsAbs(file) && file != "~" && !strings.HasPrefix(file, "~/")}
 }
 
-// Tokens returns the file with the access token of each OAuth2 login, by its section. A section
-// that is not valid is left out.
-func (c *Config) Tokens(l *Loader) map[string]string {
-	files := map[string]string{}
-	for section, s := range map[string]oauthSection{"mail.imap": c.File.Mail.IMAP.OAuth2, "mail.smtp": c.File.Mail.SMTP.OAuth2} {
-		if !s.IsSet() {
-			continue
-		}
-		if o, err := l.OAuth(c, section+".oauth2", s); err == nil {
-			files[section] = filepath.Join(c.stateFolder(), "oauth.d", o.Name+".json")
-		}
-	}
-	return files
-}
-
 // StateDir returns the agent's state directory.
 func (c *Config) StateDir() Named {
 	if dir := c.File.Agent.StateDir; dir != "" {
 		return c.named("agent.state_dir", dir)
 	}
-	return Named{Key: "agent.state_dir", Path: c.stateDir()}
+	return Named{Key: "agent.state_dir", Path: filepath.Join(c.stateFolder(), c.File.Agent.Handle)}
 }
 
 // Text returns the text of the file.

@@ -50,7 +50,7 @@ func (c *Config) checkGranted(key, path string) error {
 		return c.At(splitKey(key), "use "+resolved, "%s contains a symbolic link", path)
 	}
 	ownFile := c.ownFileIn(path)
-	for _, dir := range []string{c.stateFolder(), c.stateDir()} {
+	for _, dir := range []string{c.stateFolder(), c.StateDir().Path} {
 		if contains(dir, path) {
 			ownFile = dir
 		}

@@ -448,9 +448,9 @@ func (c *Config) Resolve(path string) string {
 	return filepath.Join(filepath.Dir(c.Path), path)
 }
 
-// resolveProgram makes the path of a program absolute. It returns a name without a slash unchanged,
+// ResolveProgram makes the path of a program absolute. It returns a name without a slash unchanged,
 // for the system to look up in PATH.
-func (c *Config) resolveProgram(program string) string {
+func (c *Config) ResolveProgram(program string) string {
 	if strings.Contains(program, "/") {
 		return c.Resolve(program)
 	}

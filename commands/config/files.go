@@ -19,10 +19,6 @@ func (l *Loader) StateFolder() (string, error) {
 	return filepath.Join(home, ".local", "state", terminal.Program), err
 }
 
-// ResolveProgram makes the path of a program absolute. It keeps a name without a slash, for the
-// system to look up in PATH.
-func (c *Config) ResolveProgram(program string) string { return c.resolveProgram(program) }
-
 // Workdir returns the folder that [turn] workdir names, or "".
 func (c *Config) Workdir() string {
 	if c.File.Turn.Workdir == "" {
@@ -77,19 +73,17 @@ func (c *Config) secretFiles(v reflect.Value, key string) (all []Named) {
 	return all
 }
 
-// TokenNames returns the names of the access tokens that the agent keeps in oauth.d, next to the
-// state directories of all agents.
-func (c *Config) TokenNames() []string {
-	var names []string
-	for section, s := range map[string]oauthSection{"mail.imap.oauth2": c.File.Mail.IMAP.OAuth2, "mail.smtp.oauth2": c.File.Mail.SMTP.OAuth2} {
-		known, err := c.Provider(section, s)
+// Tokens returns the file with the access token of each OAuth2 login, in oauth.d next to the state
+// directories of all agents, by its section. A section that is not valid is left out.
+func (c *Config) Tokens() map[string]string {
+	files := map[string]string{}
+	for section, s := range map[string]oauthSection{"mail.imap": c.File.Mail.IMAP.OAuth2, "mail.smtp": c.File.Mail.SMTP.OAuth2} {
+		known, err := c.Provider(section+".oauth2", s)
 		if err != nil || s.RefreshTokenFile == "" {
 			continue
 		}
-		if name := oauthName(known.Endpoint.TokenURL, s.ClientID, c.Resolve(s.RefreshTokenFile)); !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+		name := oauthName(known.Endpoint.TokenURL, s.ClientID, c.Resolve(s.RefreshTokenFile))
+		files[section] = filepath.Join(c.stateFolder(), "oauth.d", name+".json")
 	}
-	slices.Sort(names)
-	return names
+	return files
 }

@@ -48,8 +48,8 @@ func fill(v reflect.Value, path string, want *[]string) {
 	}
 }
 
-// TestTokenNames checks that the name of an access token is the one that a poll uses.
-func TestTokenNames(t *testing.T) {
+// TestTokens checks that the file of an access token is the one that a poll uses.
+func TestTokens(t *testing.T) {
 	l := newTestLoader()
 	c, err := l.Parse("/etc/agent.toml", `[agent]
 handle = "goulard3120"
@@ -65,7 +65,7 @@ refresh_token_file = "token"
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.TokenNames(); !slices.Equal(got, []string{o.Name}) {
+	if got := c.Tokens(); len(got) != 1 || got["mail.imap"] != filepath.Join(c.stateFolder(), "oauth.d", o.Name+".json") {
 		t.Errorf("got %q, want %q", got, o.Name)
 	}
 }

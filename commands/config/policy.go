@@ -88,9 +88,9 @@ func (l *Loader) wireSchedule(c *Config, self string) (cycle.Schedule, error) {
 	return cycle.Schedule{
 		Mode: s.Mode,
 		Table: cron.Table{
-			Command: c.resolveProgram(s.Crontab),
+			Command: c.ResolveProgram(s.Crontab),
 			Lock:    filepath.Join(c.stateFolder(), "crontab.lock"),
-			Backup:  filepath.Join(c.stateDir(), "crontab-backups"),
+			Backup:  filepath.Join(c.StateDir().Path, "crontab-backups"),
 		},
 		Binary: self,
 		Home:   home,

@@ -164,7 +164,7 @@ func (c *Config) wirePromptAt(self string, at int, s promptSection) (cycle.Clock
 func (c *Config) programWith(self string, command []string) *hook.Program {
 	env := c.minimalEnv(self)
 	p := &hook.Program{Command: slices.Clone(command), Dir: filepath.Dir(c.Path), Env: env.list()}
-	p.Command[0] = c.resolveProgram(command[0])
+	p.Command[0] = c.ResolveProgram(command[0])
 	if !strings.Contains(p.Command[0], "/") {
 		if found := InPath(p.Command[0], env["PATH"]); found != "" {
 			p.Command[0] = found

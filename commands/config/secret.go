@@ -153,7 +153,7 @@ func withSecretTimeout(ctx context.Context) (context.Context, context.CancelFunc
 // discards the command's stderr, which could contain the secret. It kills a command that prints
 // more than MaxSecret bytes to stdout or stderr.
 func (l *Loader) readSecretCommand(ctx context.Context, c *Config, argv []string) (string, error) {
-	program := c.resolveProgram(argv[0])
+	program := c.ResolveProgram(argv[0])
 	ctx, cancel := withSecretTimeout(ctx)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)

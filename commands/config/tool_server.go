@@ -104,7 +104,7 @@ func (l *Loader) wireLocalServer(c *Config, key string, m mcpSection, s *toolser
 		return err
 	}
 	s.Command = slices.Clone(m.Command)
-	s.Command[0] = c.resolveProgram(m.Command[0])
+	s.Command[0] = c.ResolveProgram(m.Command[0])
 	s.Box = c.ExecBox()
 	s.Box.Self, s.Box.Network = self, m.Network
 	for _, path := range m.Read {

@@ -45,7 +45,7 @@ func (c *Config) wireTool(name string, t toolSection) (react.Program, error) {
 	case t.Schema == "":
 		return program, c.Missing(key+".schema", "set it to a file with the JSON schema of the tool's arguments")
 	}
-	program.Command[0] = c.resolveProgram(t.Command[0])
+	program.Command[0] = c.ResolveProgram(t.Command[0])
 	var err error
 	if program.Schema, err = readSmallFile(c.Resolve(t.Schema), maxSchema); err != nil {
 		return program, c.Wrong(key+".schema", "%v", err)

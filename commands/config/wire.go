@@ -67,7 +67,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Handle:       c.File.Agent.Handle,
 		Config:       c.Path,
 		Heartbeat:    monitor,
-		Store:        &store.Store{Dir: c.stateDir(), Agent: c.File.Agent.Handle},
+		Store:        &store.Store{Dir: c.StateDir().Path, Agent: c.File.Agent.Handle},
 		Policy:       policy,
 		Mail:         mail,
 		Mesh:         mesh,

@@ -3,8 +3,6 @@ package doctor
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +10,7 @@ import (
 	"agentstateloop/commands/config"
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/internal/osfile"
 )
 
 // configHint is the hint for an error in the configuration that has no hint of its own.
@@ -170,19 +169,7 @@ func sameBinary(a, b string) bool {
 	if os.SameFile(infoA, infoB) {
 		return true
 	}
-	sumA, errA := hashFile(a)
-	sumB, errB := hashFile(b)
+	sumA, errA := osfile.SHA256(a)
+	sumB, errB := osfile.SHA256(b)
 	return errA == nil && errB == nil && bytes.Equal(sumA, sumB)
-}
-
-// hashFile returns the SHA-256 hash of a file.
-func hashFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return sum.Sum(nil), err
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,7 @@ type Agent struct {
 	StateDir string   //
 	Workdir  string   // "" unless the configuration names one
 	Secrets  []string // files that the configuration names
-	Tokens   []string // names in oauth.d
+	Tokens   []string // files with access tokens, in oauth.d
 	Pipe     string   // created by a listener; "" without one
 	Units    []string // systemd units of the agent's listener
 }
@@ -39,7 +40,7 @@ type Agent struct {
 func Of(c *config.Config) Agent {
 	a := Agent{
 		Handle: c.File.Agent.Handle, Config: c.Path, StateDir: c.StateDir().Path, Workdir: c.Workdir(),
-		Tokens: c.TokenNames(),
+		Tokens: slices.Compact(slices.Sorted(maps.Values(c.Tokens()))),
 	}
 	for _, s := range c.SecretFiles() {
 		a.Secrets = append(a.Secrets, s.Path)
@@ -132,8 +133,8 @@ func For(a Agent, others []Agent, p Places, last bool) Plan {
 	if !inside {
 		pl.workdir()
 	}
-	for _, name := range a.Tokens {
-		pl.token(name)
+	for _, token := range a.Tokens {
+		pl.token(token)
 	}
 	for _, secret := range a.Secrets {
 		pl.secret(secret)
@@ -254,13 +255,13 @@ func (p *planner) workdir() {
 	p.add(item)
 }
 
-// token adds the files of an access token.
-func (p *planner) token(name string) {
-	files, _ := filepath.Glob(filepath.Join(config.QuoteGlob(p.places.States), "oauth.d", name+".*")) // the pattern is valid
+// token adds the file of an access token, and the files next to it.
+func (p *planner) token(path string) {
+	files, _ := filepath.Glob(config.QuoteGlob(strings.TrimSuffix(path, ".json")) + ".*") // the pattern is valid
 	for _, file := range files {
 		reason := ""
 		for _, o := range p.others {
-			if slices.Contains(o.Tokens, name) {
+			if slices.Contains(o.Tokens, path) {
 				reason = "@" + o.Handle + " uses it, too"
 			}
 		}

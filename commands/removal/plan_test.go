@@ -155,12 +155,13 @@ func TestPlan(t *testing.T) {
 		}, []string{stateOf, workOf, configOf}, []string{secretOf + ": @other3120 uses it, too"}},
 		"a folder as secret": {func(f *fixture) []Agent { f.agent.Secrets = []string{f.places.Config}; return nil }, []string{stateOf, workOf, configOf}, nil},
 		"tokens": {func(f *fixture) []Agent {
-			f.agent.Tokens = []string{"aa", "bb"}
+			oauth := filepath.Join(f.places.States, "oauth.d")
 			for _, name := range []string{"aa.json", "aa.lock", "bb.json", "cc.json"} {
-				f.write(filepath.Join(f.places.States, "oauth.d", name))
+				f.write(filepath.Join(oauth, name))
 			}
+			f.agent.Tokens = []string{filepath.Join(oauth, "aa.json"), filepath.Join(oauth, "bb.json")}
 			other := f.newAgent("other3120")
-			other.Tokens = []string{"bb", "cc"}
+			other.Tokens = []string{filepath.Join(oauth, "bb.json"), filepath.Join(oauth, "cc.json")}
 			return []Agent{other}
 		}, slices.Insert(slices.Clone(usual), 2, ".local/state/agentstateloop/oauth.d/aa.json", ".local/state/agentstateloop/oauth.d/aa.lock"),
 			[]string{".local/state/agentstateloop/oauth.d/bb.json: @other3120 uses it, too"}},

@@ -11,6 +11,7 @@ package osfile
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -119,6 +120,18 @@ func ReadAll(f *os.File, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	return data.Bytes(), nil
+}
+
+// SHA256 returns the hash of the content of a file, which may be a link.
+func SHA256(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return sum.Sum(nil), err
 }
 
 // File returns the error that OpenAtMost would return for the kind or the size of the file at
