@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -200,7 +201,7 @@ func WithStateDir(text, dir string) (string, error) {
 			if !strings.HasSuffix(line, "\n") {
 				out.WriteString("\n")
 			}
-			out.WriteString("state_dir = " + quoted(dir) + "\n")
+			out.WriteString("state_dir = " + TOML(dir) + "\n")
 		}
 	}
 	if _, err := toml.Decode(out.String(), &file); err != nil || file.Agent.StateDir != dir {
@@ -209,13 +210,14 @@ func WithStateDir(text, dir string) (string, error) {
 	return out.String(), nil
 }
 
-// quoted returns a string of TOML.
-func quoted(s string) string {
-	q := strconv.Quote(s)
-	if strings.Contains(q, `\x`) || strings.Contains(q, `\a`) || strings.Contains(q, `\v`) {
-		return "'" + s + "'"
-	}
-	return q
+// TOML returns a string, a number or a boolean as in a TOML file. A JSON string is also a TOML string,
+// except for the one control character that JSON does not escape.
+func TOML(value any) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // these values can be encoded
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
 }
 
 // span is the place of a string in a text.
@@ -286,7 +288,7 @@ func editValues(text string, change func(key, value string) (string, bool), cand
 			continue
 		}
 		var file map[string]any
-		if _, err := toml.Decode(text[:s.start]+quoted(mark)+text[s.end:], &file); err != nil {
+		if _, err := toml.Decode(text[:s.start]+TOML(mark)+text[s.end:], &file); err != nil {
 			continue // a key
 		}
 		key, isValue := keyOf(file, mark)
@@ -294,7 +296,7 @@ func editValues(text string, change func(key, value string) (string, bool), cand
 			continue
 		}
 		if to, ok := change(key, value); ok {
-			text = text[:s.start] + quoted(to) + text[s.end:]
+			text = text[:s.start] + TOML(to) + text[s.end:]
 		}
 	}
 	var file map[string]any

@@ -107,6 +107,10 @@ func TestWithStateDir(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
 	}
+	const odd = "/a\a\x01\x7f\v'\"\\ü"
+	if got, err := WithStateDir("[agent]\n", odd); err != nil {
+		t.Errorf("%q: %v, %q", odd, err, got)
+	}
 	if got, err := WithStateDir("agent = { handle = \"x\" }\n", "/new"); err == nil {
 		t.Errorf("without a line [agent]: %q", got)
 	}

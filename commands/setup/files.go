@@ -2,7 +2,6 @@ package setup
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -157,8 +156,7 @@ func (d *document) line(key string, value any, comment string) {
 // path is a value that is shortened if it is inside the home directory.
 type path string
 
-// toml writes a value as TOML. A JSON string is also a TOML string, except for the one control
-// character that JSON does not escape.
+// toml writes a value as TOML.
 func (d *document) toml(value any) string {
 	switch v := value.(type) {
 	case path:
@@ -174,10 +172,6 @@ func (d *document) toml(value any) string {
 		}
 		return "[" + strings.Join(all, ", ") + "]"
 	default:
-		var b strings.Builder
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(v) // encoding a string cannot fail
-		return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007F`)
+		return config.TOML(v)
 	}
 }
