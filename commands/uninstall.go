@@ -144,7 +144,7 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		}
 		handle, c.global.agent = word, word
 	}
-	table, _ := cron.Table{}.Read(c.ctx) // a table that cannot be read is an error when lines are removed
+	polled, _ := c.loader.Polled(c.ctx) // a table that cannot be read is an error when lines are removed
 	if handle != "" {
 		u.handle = handle
 		path, err := c.loader.FindHandle(c.ctx, handle)
@@ -154,8 +154,8 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		case slices.ContainsFunc(c.loader.Known(c.ctx), func(k config.Known) bool { return k.Handle == handle }):
 			return nil, err // two configurations have it
 		default:
-			u.path = unreadable(cron.PolledBy(table), handle)
-			if u.path == "" && !u.leftovers(table) {
+			u.path = unreadable(polled, handle)
+			if u.path == "" && !u.leftovers(polled) {
 				return nil, err
 			}
 		}
@@ -175,7 +175,7 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		return u, nil
 	}
 	u.conf = nil
-	for _, p := range cron.PolledBy(table) {
+	for _, p := range polled {
 		if u.handle == "" && p.Config == u.path {
 			u.handle = p.Agent
 		}
@@ -206,7 +206,7 @@ func (u *uninstaller) read(c *call) error {
 	return nil
 }
 
-// unreadable returns the configuration that the lines of a handle poll, if it exists but is not
+// unreadable returns the configuration that the lines or timers of a handle poll, if it exists but is not
 // valid TOML, or "".
 func unreadable(polled []cron.Polled, handle string) string {
 	for _, p := range polled {
@@ -224,11 +224,8 @@ func unreadable(polled []cron.Polled, handle string) string {
 }
 
 // leftovers reports whether anything of an agent without a configuration is left.
-func (u *uninstaller) leftovers(table []byte) bool {
-	if slices.ContainsFunc(cron.PolledBy(table), func(p cron.Polled) bool { return p.Agent == u.handle }) {
-		return true
-	}
-	if units, err := u.timer().Installed(); err != nil || len(units) > 0 {
+func (u *uninstaller) leftovers(polled []cron.Polled) bool {
+	if slices.ContainsFunc(polled, func(p cron.Polled) bool { return p.Agent == u.handle }) {
 		return true
 	}
 	states, err := u.loader.StateFolder()
@@ -424,19 +421,12 @@ func (o *uninstallOptions) uninstallAll(c *call) error {
 			handles[k.Handle] = true
 		}
 	}
-	table, err := cron.Table{}.Read(c.ctx)
-	if err != nil && !errors.Is(err, cron.ErrNoProgram) && !errors.Is(err, cron.ErrNotAllowed) {
-		return err
-	}
-	for _, p := range cron.PolledBy(table) {
-		handles[p.Agent] = true
-	}
-	home, err := c.loader.Home()
+	polled, err := c.loader.Polled(c.ctx)
 	if err != nil {
 		return err
 	}
-	for _, handle := range timer.Handles(home) {
-		handles[handle] = true
+	for _, p := range polled {
+		handles[p.Agent] = true
 	}
 	result := uninstallAllOutput{Agents: []linesOutput{}}
 	var failed error

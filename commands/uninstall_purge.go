@@ -77,17 +77,12 @@ func isSameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// isLast reports whether no other agent has a crontab line, or a state directory in the folder of
-// all agents.
+// isLast reports whether no other agent has a crontab line, a timer, or a state directory in the
+// folder of all agents.
 func (u *uninstaller) isLast(ctx context.Context, states string) bool {
-	table, err := cron.Table{}.Read(ctx)
-	if err != nil && !errors.Is(err, cron.ErrNoProgram) {
+	polled, err := u.loader.Polled(ctx)
+	if err != nil || slices.ContainsFunc(polled, func(p cron.Polled) bool { return p.Agent != u.handle }) {
 		return false
-	}
-	for _, p := range cron.PolledBy(table) {
-		if p.Agent != u.handle {
-			return false
-		}
 	}
 	entries, _ := os.ReadDir(states)
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return state.ValidHandle(e.Name()) && e.Name() != u.handle })
