@@ -223,9 +223,14 @@ func unreadable(polled []cron.Polled, handle string) string {
 	return ""
 }
 
+// isPolled reports whether lines or timers poll the agent.
+func (u *uninstaller) isPolled(polled []cron.Polled) bool {
+	return slices.ContainsFunc(polled, func(p cron.Polled) bool { return p.Agent == u.handle })
+}
+
 // leftovers reports whether anything of an agent without a configuration is left.
 func (u *uninstaller) leftovers(polled []cron.Polled) bool {
-	if slices.ContainsFunc(polled, func(p cron.Polled) bool { return p.Agent == u.handle }) {
+	if u.isPolled(polled) {
 		return true
 	}
 	states, err := u.loader.StateFolder()
@@ -284,9 +289,9 @@ func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
 	return removed, nil
 }
 
-// removeTagged removes the crontab lines by their tag. A table without them is not touched, and
-// without a crontab program there are none. The backup of the table is in the state directory, or
-// else in a temporary folder that stays only if the table could not be written.
+// removeTagged removes the crontab lines by their tag. A table without them is not touched. The
+// backup of the table is in the state directory, or else in a temporary folder that stays only if
+// the table could not be written.
 func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
 	paths, err := u.paths()
 	if err != nil {
@@ -300,15 +305,9 @@ func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
 	if u.conf != nil && u.conf.File.Schedule.Crontab != "" {
 		table.Command = u.conf.ResolveProgram(u.conf.File.Schedule.Crontab)
 	}
-	before, err := table.Read(ctx)
-	if errors.Is(err, cron.ErrNoProgram) || errors.Is(err, cron.ErrNotAllowed) {
-		return cron.Change{}, nil
-	}
-	if err != nil {
+	polled, err := table.Polled(ctx)
+	if err != nil || !u.isPolled(polled) {
 		return cron.Change{}, err
-	}
-	if len(cron.Find(before, u.handle))+len(cron.FindAlarm(before, u.handle)) == 0 {
-		return cron.Change{}, nil
 	}
 	_, statErr := os.Stat(states)
 	if _, err := os.Stat(paths.StateDir); err != nil {

@@ -57,8 +57,8 @@ func (t Table) Read(ctx context.Context) ([]byte, error) {
 	return table, nil
 }
 
-// Polled returns what the agents' lines in the table poll (see [PolledBy]). Without a crontab
-// program there are no lines, and neither for a user whom cron does not allow.
+// Polled returns what the agents' lines in the table poll (see [PolledBy]). A user without a
+// crontab program, or whom cron does not allow, has no lines.
 func (t Table) Polled(ctx context.Context) ([]Polled, error) {
 	table, err := t.Read(ctx)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotAllowed) {
