@@ -57,7 +57,7 @@ func (u *uninstaller) plan(ctx context.Context) removal.Plan {
 // others returns the paths of the other agents of this user.
 func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Agent) {
 	for _, k := range u.loader.Known(ctx) {
-		if k.Path == own || own != "" && isSameFile(k.Path, own) {
+		if config.SameFile(k.Path, own) {
 			continue
 		}
 		if conf, err := u.loader.ReadLoosely(k.Path); err == nil {
@@ -65,16 +65,6 @@ func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Age
 		}
 	}
 	return all
-}
-
-// isSameFile reports whether two paths lead to one file.
-func isSameFile(a, b string) bool {
-	first, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.Stat(b)
-	return err == nil && os.SameFile(first, second)
 }
 
 // isLast reports whether no other agent has a crontab line, a timer, or a state directory in the

@@ -84,7 +84,7 @@ func hintForUnknown(handle string, known []Known) string {
 // addKnown adds a configuration unless it is already there or the file belongs to another program.
 func addKnown(all []Known, path string) []Known {
 	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, resolved) }) {
+	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return SameFile(k.Path, resolved) }) {
 		return all
 	}
 	handle := HandleIn(path)
@@ -107,7 +107,11 @@ func HandleIn(path string) string {
 	return file.Agent.Handle
 }
 
-func sameFile(a, b string) bool {
+// SameFile reports whether two paths are equal or lead to one file.
+func SameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
 	first, err := os.Stat(a)
 	if err != nil {
 		return false
