@@ -298,10 +298,7 @@ func install(c *call, a *cycle.Agent) bool {
 
 // nextStep returns the command to run now, and its expected effect.
 func nextStep(c *call, a *cycle.Agent, found []doctor.Finding) string {
-	again := name
-	if path, err := c.loader.Find(""); err != nil || path != a.Config {
-		again += " --config " + a.Config
-	}
+	again := c.programFor(a.Config)
 	for _, f := range found {
 		if f.Level == doctor.Error && strings.HasPrefix(f.Check, "secret.") && strings.Contains(f.Hint, name+" login") {
 			return fmt.Sprintf("Next: `%s login`, to get the refresh token.", again)

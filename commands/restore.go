@@ -204,10 +204,7 @@ func (c *call) printRestored(r restoreOutput, done backup.Restored) {
 
 // start installs the crontab line and runs the checks, as init does.
 func (o *restoreOptions) start(c *call, r *restoreOutput) error {
-	again := name + " init"
-	if path, err := c.loader.Find(""); err != nil || path != r.Config {
-		again += " --config " + r.Config
-	}
+	again := c.programFor(r.Config) + " init"
 	if o.noStart {
 		r.Next = fmt.Sprintf("Next: `%s` installs the crontab line, and starts the agent.", again)
 		return nil

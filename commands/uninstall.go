@@ -329,13 +329,9 @@ func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
 // printUninstalled prints what was removed, and what stays.
 func (u *uninstaller) printUninstalled(c *call, lines linesOutput, plan removal.Plan) error {
 	result := uninstallOutput{Agent: u.handle, Removed: lines.Removed, Units: lines.Units, Purged: []itemOutput{}, Stays: itemsOutput(slices.Concat(plan.Removes, plan.Stays))}
-	next := name
-	if path, err := c.loader.Find(""); err == nil && path == u.path {
-		next += " uninstall --purge"
-	} else if u.path != "" {
-		next += " --config " + quotedForShell(u.path) + " uninstall --purge"
-	} else {
-		next += " uninstall @" + u.handle + " --purge"
+	next := name + " uninstall @" + u.handle + " --purge"
+	if u.path != "" {
+		next = c.programFor(u.path) + " uninstall --purge"
 	}
 	if len(plan.Removes) > 0 {
 		result.Next = &next
