@@ -29,6 +29,15 @@ func (c *call) configPath() (string, error) {
 	return c.loader.Find(c.global.config)
 }
 
+// programFor returns the beginning of a command line for the agent of a configuration: our program,
+// and --config unless the configuration is the default.
+func (c *call) programFor(path string) string {
+	if found, err := c.loader.Find(""); err == nil && found == path {
+		return name
+	}
+	return name + " --config " + quotedForShell(path)
+}
+
 // namesAgent reports whether -a or --config is on the command line.
 func (c *call) namesAgent() bool { return c.given(&c.global.config, &c.global.agent) != "" }
 

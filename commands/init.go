@@ -278,23 +278,27 @@ func (o *initOptions) reschedule(c *call, plans setup.Setup, a *cycle.Agent) (*c
 	return next, setup.Replace(a.Config, text)
 }
 
-// install installs the crontab line, or the timer. A failure is stored in the state, and doctor
-// reports it.
-func install(c *call, a *cycle.Agent) {
-	if a.Schedule.Mode != cycle.ModeCrontab && !a.Schedule.HasTimer() {
-		return
+// installs reports whether the mode of the agent makes us install its crontab line or its timer.
+func installs(a *cycle.Agent) bool {
+	return a.Schedule.Mode == cycle.ModeCrontab || a.Schedule.HasTimer()
+}
+
+// install installs the crontab line, or the timer, and reports whether one polls the agent now, or
+// will after the running poll. A failure is stored in the state, and doctor reports it.
+func install(c *call, a *cycle.Agent) bool {
+	if !installs(a) {
+		return false
 	}
-	if _, err := a.Install(c.ctx); err != nil {
+	s, err := a.Install(c.ctx)
+	if err != nil {
 		c.out.Warn("install the schedule: %v", err)
 	}
+	return err == nil && s.Schedule.Error == "" && !s.Schedule.Removed
 }
 
 // nextStep returns the command to run now, and its expected effect.
 func nextStep(c *call, a *cycle.Agent, found []doctor.Finding) string {
-	again := name
-	if path, err := c.loader.Find(""); err != nil || path != a.Config {
-		again += " --config " + a.Config
-	}
+	again := c.programFor(a.Config)
 	for _, f := range found {
 		if f.Level == doctor.Error && strings.HasPrefix(f.Check, "secret.") && strings.Contains(f.Hint, name+" login") {
 			return fmt.Sprintf("Next: `%s login`, to get the refresh token.", again)

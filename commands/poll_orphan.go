@@ -11,8 +11,6 @@ import (
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/cron"
-	"agentstateloop/cron/timer"
 	"agentstateloop/internal/osfile"
 )
 
@@ -61,22 +59,10 @@ func (o *pollOptions) withoutConfig(c *call, err error) error {
 
 // polls returns the handle of the crontab line or the timer that polls a configuration, or "".
 func (c *call) polls(path string) (handle string) {
-	table, _ := cron.Table{}.Read(c.ctx) // without a crontab there may be a timer
-	for _, p := range cron.PolledBy(table) {
+	polled, _ := c.loader.Polled(c.ctx) // without a crontab there may be a timer
+	for _, p := range polled {
 		if p.Config == path {
 			return p.Agent
-		}
-	}
-	home, err := c.loader.Home()
-	if err != nil {
-		return ""
-	}
-	for _, handle := range timer.Handles(home) {
-		units, _ := timer.Timer{Agent: handle, Home: home}.Installed()
-		for _, unit := range units {
-			if text, err := os.ReadFile(unit); err == nil && strings.Contains(string(text), path) {
-				return handle
-			}
 		}
 	}
 	return ""

@@ -204,10 +204,7 @@ func (c *call) printRestored(r restoreOutput, done backup.Restored) {
 
 // start installs the crontab line and runs the checks, as init does.
 func (o *restoreOptions) start(c *call, r *restoreOutput) error {
-	again := name + " init"
-	if path, err := c.loader.Find(""); err != nil || path != r.Config {
-		again += " --config " + r.Config
-	}
+	again := c.programFor(r.Config) + " init"
 	if o.noStart {
 		r.Next = fmt.Sprintf("Next: `%s` installs the crontab line, and starts the agent.", again)
 		return nil
@@ -222,8 +219,7 @@ func (o *restoreOptions) start(c *call, r *restoreOutput) error {
 		return nil
 	}
 	c.loaded = append(c.loaded, a)
-	install(c, a)
-	r.Started = a.Schedule.Mode == cycle.ModeCrontab || a.Schedule.HasTimer()
+	r.Started = install(c, a)
 	r.Checks = doctor.Examine(c.ctx, doctor.Subject{Loader: c.loader, Path: r.Config, Network: !o.noNetwork, Proc: c.proc})
 	if err := c.ctx.Err(); err != nil {
 		return err
@@ -239,7 +235,7 @@ func afterRestore(c *call, a *cycle.Agent, r *restoreOutput) string {
 		first = nextStep(c, a, r.Checks) + "\n"
 	}
 	when := "The next poll"
-	if !r.Started {
+	if !installs(a) {
 		when = fmt.Sprintf("Start its polls as before. The first poll (`%s poll`)", name)
 	}
 	if r.Final {

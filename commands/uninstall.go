@@ -144,7 +144,7 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		}
 		handle, c.global.agent = word, word
 	}
-	table, _ := cron.Table{}.Read(c.ctx) // a table that cannot be read is an error when lines are removed
+	polled, _ := c.loader.Polled(c.ctx) // a table that cannot be read is an error when lines are removed
 	if handle != "" {
 		u.handle = handle
 		path, err := c.loader.FindHandle(c.ctx, handle)
@@ -154,8 +154,8 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		case slices.ContainsFunc(c.loader.Known(c.ctx), func(k config.Known) bool { return k.Handle == handle }):
 			return nil, err // two configurations have it
 		default:
-			u.path = unreadable(cron.PolledBy(table), handle)
-			if u.path == "" && !u.leftovers(table) {
+			u.path = unreadable(polled, handle)
+			if u.path == "" && !u.leftovers(polled) {
 				return nil, err
 			}
 		}
@@ -175,7 +175,7 @@ func (c *call) uninstaller() (*uninstaller, error) {
 		return u, nil
 	}
 	u.conf = nil
-	for _, p := range cron.PolledBy(table) {
+	for _, p := range polled {
 		if u.handle == "" && p.Config == u.path {
 			u.handle = p.Agent
 		}
@@ -206,7 +206,7 @@ func (u *uninstaller) read(c *call) error {
 	return nil
 }
 
-// unreadable returns the configuration that the lines of a handle poll, if it exists but is not
+// unreadable returns the configuration that the lines or timers of a handle poll, if it exists but is not
 // valid TOML, or "".
 func unreadable(polled []cron.Polled, handle string) string {
 	for _, p := range polled {
@@ -223,12 +223,14 @@ func unreadable(polled []cron.Polled, handle string) string {
 	return ""
 }
 
+// isPolled reports whether lines or timers poll the agent.
+func (u *uninstaller) isPolled(polled []cron.Polled) bool {
+	return slices.ContainsFunc(polled, func(p cron.Polled) bool { return p.Agent == u.handle })
+}
+
 // leftovers reports whether anything of an agent without a configuration is left.
-func (u *uninstaller) leftovers(table []byte) bool {
-	if slices.ContainsFunc(cron.PolledBy(table), func(p cron.Polled) bool { return p.Agent == u.handle }) {
-		return true
-	}
-	if units, err := u.timer().Installed(); err != nil || len(units) > 0 {
+func (u *uninstaller) leftovers(polled []cron.Polled) bool {
+	if u.isPolled(polled) {
 		return true
 	}
 	states, err := u.loader.StateFolder()
@@ -287,9 +289,9 @@ func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
 	return removed, nil
 }
 
-// removeTagged removes the crontab lines by their tag. A table without them is not touched, and
-// without a crontab program there are none. The backup of the table is in the state directory, or
-// else in a temporary folder that stays only if the table could not be written.
+// removeTagged removes the crontab lines by their tag. A table without them is not touched. The
+// backup of the table is in the state directory, or else in a temporary folder that stays only if
+// the table could not be written.
 func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
 	paths, err := u.paths()
 	if err != nil {
@@ -303,15 +305,9 @@ func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
 	if u.conf != nil && u.conf.File.Schedule.Crontab != "" {
 		table.Command = u.conf.ResolveProgram(u.conf.File.Schedule.Crontab)
 	}
-	before, err := table.Read(ctx)
-	if errors.Is(err, cron.ErrNoProgram) || errors.Is(err, cron.ErrNotAllowed) {
-		return cron.Change{}, nil
-	}
-	if err != nil {
+	polled, err := table.Polled(ctx)
+	if err != nil || !u.isPolled(polled) {
 		return cron.Change{}, err
-	}
-	if len(cron.Find(before, u.handle))+len(cron.FindAlarm(before, u.handle)) == 0 {
-		return cron.Change{}, nil
 	}
 	_, statErr := os.Stat(states)
 	if _, err := os.Stat(paths.StateDir); err != nil {
@@ -333,13 +329,9 @@ func (u *uninstaller) removeTagged(ctx context.Context) (cron.Change, error) {
 // printUninstalled prints what was removed, and what stays.
 func (u *uninstaller) printUninstalled(c *call, lines linesOutput, plan removal.Plan) error {
 	result := uninstallOutput{Agent: u.handle, Removed: lines.Removed, Units: lines.Units, Purged: []itemOutput{}, Stays: itemsOutput(slices.Concat(plan.Removes, plan.Stays))}
-	next := name
-	if path, err := c.loader.Find(""); err == nil && path == u.path {
-		next += " uninstall --purge"
-	} else if u.path != "" {
-		next += " --config " + quotedForShell(u.path) + " uninstall --purge"
-	} else {
-		next += " uninstall @" + u.handle + " --purge"
+	next := name + " uninstall @" + u.handle + " --purge"
+	if u.path != "" {
+		next = c.programFor(u.path) + " uninstall --purge"
 	}
 	if len(plan.Removes) > 0 {
 		result.Next = &next
@@ -424,19 +416,12 @@ func (o *uninstallOptions) uninstallAll(c *call) error {
 			handles[k.Handle] = true
 		}
 	}
-	table, err := cron.Table{}.Read(c.ctx)
-	if err != nil && !errors.Is(err, cron.ErrNoProgram) && !errors.Is(err, cron.ErrNotAllowed) {
-		return err
-	}
-	for _, p := range cron.PolledBy(table) {
-		handles[p.Agent] = true
-	}
-	home, err := c.loader.Home()
+	polled, err := c.loader.Polled(c.ctx)
 	if err != nil {
 		return err
 	}
-	for _, handle := range timer.Handles(home) {
-		handles[handle] = true
+	for _, p := range polled {
+		handles[p.Agent] = true
 	}
 	result := uninstallAllOutput{Agents: []linesOutput{}}
 	var failed error

@@ -57,7 +57,7 @@ func (u *uninstaller) plan(ctx context.Context) removal.Plan {
 // others returns the paths of the other agents of this user.
 func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Agent) {
 	for _, k := range u.loader.Known(ctx) {
-		if k.Path == own || own != "" && isSameFile(k.Path, own) {
+		if config.SameFile(k.Path, own) {
 			continue
 		}
 		if conf, err := u.loader.ReadLoosely(k.Path); err == nil {
@@ -67,27 +67,12 @@ func (u *uninstaller) others(ctx context.Context, own string) (all []removal.Age
 	return all
 }
 
-// isSameFile reports whether two paths lead to one file.
-func isSameFile(a, b string) bool {
-	first, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.Stat(b)
-	return err == nil && os.SameFile(first, second)
-}
-
-// isLast reports whether no other agent has a crontab line, or a state directory in the folder of
-// all agents.
+// isLast reports whether no other agent has a crontab line, a timer, or a state directory in the
+// folder of all agents.
 func (u *uninstaller) isLast(ctx context.Context, states string) bool {
-	table, err := cron.Table{}.Read(ctx)
-	if err != nil && !errors.Is(err, cron.ErrNoProgram) {
+	polled, err := u.loader.Polled(ctx)
+	if err != nil || slices.ContainsFunc(polled, func(p cron.Polled) bool { return p.Agent != u.handle }) {
 		return false
-	}
-	for _, p := range cron.PolledBy(table) {
-		if p.Agent != u.handle {
-			return false
-		}
 	}
 	entries, _ := os.ReadDir(states)
 	return !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return state.ValidHandle(e.Name()) && e.Name() != u.handle })

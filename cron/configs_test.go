@@ -25,10 +25,16 @@ func TestConfigPaths(t *testing.T) {
 	table += "# * * * * * '/b' --config '/commented/out' poll # agentstateloop out\n" +
 		"* * * * * '/b' --config '/cut poll # agentstateloop cut\n" +
 		"* * * * * '/b' --config '/other' poll # somebody's\n"
-	if got := Configs([]byte(table)); !slices.Equal(got, paths) {
+	var got []string
+	for _, p := range PolledBy([]byte(table)) {
+		if p.Config != "" {
+			got = append(got, p.Config)
+		}
+	}
+	if !slices.Equal(got, paths) {
 		t.Errorf("%q, want %q", got, paths)
 	}
-	if got := Configs(nil); len(got) > 0 {
+	if got := PolledBy(nil); len(got) > 0 {
 		t.Errorf("%q from an empty table", got)
 	}
 }

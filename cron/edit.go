@@ -121,7 +121,7 @@ func (c Change) Diff() string {
 	return string(hunks)
 }
 
-// Polled is the handle in the tag of a line, and the config file that the line polls.
+// Polled is the handle of an agent that a line or a timer polls, and its config file.
 type Polled struct{ Agent, Config string }
 
 // PolledBy returns what the agents' lines of table poll, in order and without duplicates. Config
@@ -139,18 +139,6 @@ func PolledBy(table []byte) []Polled {
 		}
 		if !slices.Contains(all, p) {
 			all = append(all, p)
-		}
-	}
-	return all
-}
-
-// Configs returns the paths of the config files in the agents' lines of table, in order and
-// without duplicates.
-func Configs(table []byte) []string {
-	var all []string
-	for _, p := range PolledBy(table) {
-		if p.Config != "" && !slices.Contains(all, p.Config) {
-			all = append(all, p.Config)
 		}
 	}
 	return all

@@ -57,6 +57,16 @@ func (t Table) Read(ctx context.Context) ([]byte, error) {
 	return table, nil
 }
 
+// Polled returns what the agents' lines in the table poll (see [PolledBy]). A user without a
+// crontab program, or whom cron does not allow, has no lines.
+func (t Table) Polled(ctx context.Context) ([]Polled, error) {
+	table, err := t.Read(ctx)
+	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotAllowed) {
+		return nil, nil
+	}
+	return PolledBy(table), err
+}
+
 func (t Table) list(ctx context.Context, env ...string) ([]byte, error) {
 	res, err := t.run(ctx, nil, env, "-l")
 	if len(res.stdout) == 0 && exited(err) && noCrontab.Get().MatchString(res.stderr) {

@@ -148,7 +148,10 @@ func Starter(mode string) string {
 }
 
 // HasTimer reports whether a timer of ours polls, which never changes with the phase.
-func (s Schedule) HasTimer() bool { return s.Mode == ModeSystemd || s.Mode == ModeLaunchd }
+func (s Schedule) HasTimer() bool { return HasTimer(s.Mode) }
+
+// HasTimer reports whether a timer starts the polls in that mode of [schedule].
+func HasTimer(mode string) bool { return mode == ModeSystemd || mode == ModeLaunchd }
 
 // Replies are the templates of our own mails, executed with a ReplyData. A nil template
 // switches its mail off.

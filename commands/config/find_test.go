@@ -51,3 +51,26 @@ func TestFindOrder(t *testing.T) {
 		t.Errorf("found %s, which is not in the folder of the variable", path)
 	}
 }
+
+// TestSameFile compares the paths of a file, of links to it, and of files that do not exist.
+func TestSameFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, err := range []error{
+		os.WriteFile("file", nil, 0o600), os.WriteFile("other", nil, 0o600), os.Symlink("file", "link"), os.Link("file", "hard"), os.Symlink("none", "dangling"),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		a, b string
+		want bool
+	}{
+		{"file", "file", true}, {"file", "link", true}, {"hard", "link", true}, {"none", "none", true},
+		{"file", "other", false}, {"file", "none", false}, {"none", "file", false}, {"none", "dangling", false}, {"file", "", false},
+	} {
+		if got := SameFile(test.a, test.b); got != test.want {
+			t.Errorf("%q, %q: %v", test.a, test.b, got)
+		}
+	}
+}

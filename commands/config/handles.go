@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron"
+	"agentstateloop/cron/timer"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
@@ -25,8 +27,8 @@ type Known struct{ Handle, Path string }
 
 // Known returns the configurations of this user's agents, each once. It searches the folder of the
 // default configuration, the working folder, and the user's configuration folder with the folders
-// in it, and adds the configurations polled by the user's crontab. It skips files that do not
-// configure an agent. Without a crontab program it searches only the folders.
+// in it, and adds the configurations polled by the user's crontab or timers. It skips files that
+// do not configure an agent.
 func (l *Loader) Known(ctx context.Context) []Known {
 	var all []Known
 	for _, path := range slices.Concat(l.nearConfigs(), l.polledConfigs(ctx)) {
@@ -36,7 +38,7 @@ func (l *Loader) Known(ctx context.Context) []Known {
 }
 
 // FindHandle returns the absolute path of the configuration with that handle, which may begin with
-// "@". It reads the crontab only if no searched folder has the handle (see Known). Two
+// "@". It reads the crontab and the timers only if no searched folder has the handle (see Known). Two
 // configurations with the same handle are an error that names both.
 func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) {
 	handle = strings.TrimPrefix(handle, "@")
@@ -82,7 +84,7 @@ func hintForUnknown(handle string, known []Known) string {
 // addKnown adds a configuration unless it is already there or the file belongs to another program.
 func addKnown(all []Known, path string) []Known {
 	resolved, err := filepath.EvalSymlinks(path)
-	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return sameFile(k.Path, resolved) }) {
+	if err != nil || slices.ContainsFunc(all, func(k Known) bool { return SameFile(k.Path, resolved) }) {
 		return all
 	}
 	handle := HandleIn(path)
@@ -105,7 +107,11 @@ func HandleIn(path string) string {
 	return file.Agent.Handle
 }
 
-func sameFile(a, b string) bool {
+// SameFile reports whether two paths are equal or lead to one file.
+func SameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
 	first, err := os.Stat(a)
 	if err != nil {
 		return false
@@ -138,11 +144,24 @@ func (l *Loader) nearConfigs() []string {
 	return all
 }
 
-// polledConfigs returns the configurations that the user's crontab polls.
-func (l *Loader) polledConfigs(ctx context.Context) []string {
-	table, err := cron.Table{}.Read(ctx)
-	if err != nil {
-		return nil // a missing crontab has no configurations
+// polledConfigs returns the configurations that the user's crontab and timers poll.
+func (l *Loader) polledConfigs(ctx context.Context) (all []string) {
+	polled, _ := l.Polled(ctx) // a table that cannot be read has no configurations
+	for _, p := range polled {
+		if p.Config != "" {
+			all = append(all, p.Config)
+		}
 	}
-	return cron.Configs(table)
+	return all
+}
+
+// Polled returns what the user's crontab lines and timers poll. With an error, which is that of
+// the crontab or of the home directory, it returns the others.
+func (l *Loader) Polled(ctx context.Context) ([]cron.Polled, error) {
+	polled, err := cron.Table{}.Polled(ctx)
+	home, homeErr := l.Home()
+	if homeErr == nil {
+		polled = append(polled, timer.PolledBy(home)...)
+	}
+	return polled, errors.Join(err, homeErr)
 }

@@ -135,7 +135,7 @@ type binaryCheck struct {
 }
 
 func (c binaryCheck) run(context.Context) []Finding {
-	if c.mode != cycle.ModeCrontab && !(cycle.Schedule{Mode: c.mode}).HasTimer() {
+	if c.mode != cycle.ModeCrontab && !cycle.HasTimer(c.mode) {
 		return nil
 	}
 	return []Finding{c.finding()}

@@ -84,7 +84,7 @@ type crontabCheck struct {
 
 func (c crontabCheck) run(context.Context) []Finding {
 	const name = "crontab"
-	if (cycle.Schedule{Mode: c.mode}).HasTimer() {
+	if cycle.HasTimer(c.mode) {
 		return nil
 	}
 	if c.mode == cycle.ModeNone {
@@ -125,7 +125,7 @@ type daemonCheck struct {
 
 func (c daemonCheck) run(context.Context) []Finding {
 	const name = "cron"
-	if c.mode == cycle.ModeNone || (cycle.Schedule{Mode: c.mode}).HasTimer() {
+	if c.mode == cycle.ModeNone || cycle.HasTimer(c.mode) {
 		return nil
 	}
 	daemon, pid, known := cron.Daemon(c.proc)

@@ -83,7 +83,7 @@ type check interface {
 func (e *examination) checks() []check {
 	path, now := e.cronLoader.Env("PATH"), e.Loader.Now
 	crontab := crontabCheck{mode: e.mode, table: e.crontab, text: e.table, err: e.tableErr, proc: e.Proc, lines: []string{e.state.Schedule.Installed, e.state.Schedule.AlarmLine}, lastError: e.state.Schedule.Error}
-	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil || e.hasTimer(), timer: e.hasTimer()}
+	environment := environmentCheck{mode: e.mode, loader: e.cronLoader, readable: e.tableErr == nil || cycle.HasTimer(e.mode), timer: cycle.HasTimer(e.mode)}
 	daemon := daemonCheck{mode: e.mode, proc: e.Proc}
 	user, _ := e.Loader.Account()
 	homes := homeCheck{home: user.Home, note: e.Loader.HomeNote(), user: os.Getuid(), known: user.Known}
@@ -201,9 +201,6 @@ func (e *examination) readState() {
 	}
 }
 
-// hasTimer reports whether a timer of ours polls.
-func (e *examination) hasTimer() bool { return cycle.Schedule{Mode: e.mode}.HasTimer() }
-
 // withCronEnviron returns the loader of this process with the environment of a cron
 // job, or of a poll of the timer.
 func (e *examination) withCronEnviron(ctx context.Context) *config.Loader {
@@ -219,7 +216,7 @@ func (e *examination) withCronEnviron(ctx context.Context) *config.Loader {
 	if e.agent != nil {
 		handle = e.agent.Handle
 	}
-	if e.hasTimer() && e.agent != nil {
+	if cycle.HasTimer(e.mode) && e.agent != nil {
 		set, _ := e.agent.Timer(state.State{}).Environ(ctx) // timerCheck reports the error
 		loader.Environ = append(loader.Environ, set...)
 		return &loader

@@ -249,7 +249,7 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 	if at := s.Schedule.Alarm; at != nil && s.Schedule.AlarmReason != nil {
 		row("alarm", "%s: %s", moment(*at, now), *s.Schedule.AlarmReason)
 	}
-	timed := cycle.Schedule{Mode: mode}.HasTimer()
+	timed := cycle.HasTimer(mode)
 	switch {
 	case s.Schedule.Error != nil && timed:
 		row("TIMER", "does not poll: %s: run `%s init`", *s.Schedule.Error, terminal.Program)

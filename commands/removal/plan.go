@@ -313,7 +313,7 @@ func (p *planner) shared() {
 func (p *planner) usedBy(path string) string {
 	for _, o := range p.others {
 		for _, used := range append(slices.Clone(o.Secrets), o.Config) {
-			if same(path, used) {
+			if config.SameFile(path, used) {
 				return "@" + o.Handle + " uses it, too"
 			}
 		}
@@ -364,19 +364,6 @@ func real(path string) string {
 		}
 		path, rest = parent, filepath.Join(filepath.Base(path), rest)
 	}
-}
-
-// same reports whether two paths lead to one file.
-func same(a, b string) bool {
-	if a == b {
-		return true
-	}
-	first, err := os.Stat(a)
-	if err != nil {
-		return false
-	}
-	second, err := os.Stat(b)
-	return err == nil && os.SameFile(first, second)
 }
 
 // size returns the bytes of the files at path, or of the entries only in that folder. It follows no

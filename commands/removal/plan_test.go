@@ -229,3 +229,20 @@ func TestOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestFailedItemsAreNotRemoved checks, for each kind of item, that Remove returns an item whose
+// removal failed as an error, and the others as removed.
+func TestFailedItemsAreNotRemoved(t *testing.T) {
+	for _, kind := range []Kind{State, Folder, Token, Secret, Pipe, Unit, Shared, Settings} {
+		f := newFixture(t)
+		good := Item{Kind: Secret, Path: f.agent.Secrets[0]}
+		bad := Item{Kind: kind, Path: filepath.Join(f.places.Home, "no\x00path")}
+		removed, err := Plan{Removes: []Item{good, bad}}.Remove()
+		if err == nil || !strings.Contains(err.Error(), bad.Path) {
+			t.Errorf("%s: the error is %v", kind, err)
+		}
+		if got := f.short(removed); !slices.Equal(got, []string{secretOf}) {
+			t.Errorf("%s: removed %q", kind, got)
+		}
+	}
+}

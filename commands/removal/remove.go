@@ -26,7 +26,7 @@ func (p Plan) Remove() (removed []Item, err error) {
 		if removeErr != nil {
 			err = errors.Join(err, fmt.Errorf("remove %s: %w", item.Path, removeErr))
 		}
-		if gone {
+		if gone && removeErr == nil {
 			removed = append(removed, item)
 		}
 	}
@@ -45,8 +45,6 @@ func (i Item) remove() (gone bool, err error) {
 	switch i.Kind {
 	case State:
 		return true, i.removeState()
-	case Folder:
-		return true, osfile.RemoveAll(i.Path)
 	case Draft:
 		setup.RemoveDrafts(filepath.Dir(i.Path)) // a running init has locked its own
 		_, err := os.Lstat(i.Path)

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/cron"
 	"agentstateloop/internal/capture"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
@@ -204,8 +205,46 @@ func exitedZero(err error) (bool, error) {
 	return err == nil, err
 }
 
-// Handles returns the handles of all agents that have a file of a timer in a home directory.
-func Handles(home string) (all []string) {
+// PolledBy returns what the timers of all agents in a home directory poll, according to their
+// services and launchd agents. Config is "" for an agent with other files of a timer alone.
+func PolledBy(home string) (all []cron.Polled) {
+	for _, handle := range handles(home) {
+		kinds := Timer{Agent: handle, Home: home}.kinds()
+		service, _ := os.ReadFile(kinds[0].service()) // a missing file has no configuration
+		list, _ := os.ReadFile(kinds[1].path())
+		inService, inList := configInService(string(service)), configInList(string(list))
+		if inService != "" || inList == "" {
+			all = append(all, cron.Polled{Agent: handle, Config: inService})
+		}
+		if inList != "" {
+			all = append(all, cron.Polled{Agent: handle, Config: inList})
+		}
+	}
+	return all
+}
+
+// configInService returns the configuration in the text of a service, or "".
+func configInService(text string) string {
+	_, line, _ := strings.Cut("\n"+text, "\nExecStart=")
+	line, _, _ = strings.Cut(line, "\n")
+	argv := words(line)
+	at := slices.Index(argv, "--config") + 1
+	if at == 0 || at == len(argv) {
+		return ""
+	}
+	return strings.NewReplacer("%%", "%", "$$", "$").Replace(argv[at])
+}
+
+// configInList returns the configuration in the property list of a launchd agent, or "".
+func configInList(text string) string {
+	_, rest, _ := strings.Cut(text, "<string>--config</string>")
+	_, rest, _ = strings.Cut(rest, "<string>")
+	config, _, _ := strings.Cut(rest, "</string>")
+	return strings.NewReplacer("&amp;", "&", "&lt;", "<", "&gt;", ">").Replace(config)
+}
+
+// handles returns the handles of all agents that have a file of a timer in a home directory.
+func handles(home string) (all []string) {
 	for _, place := range []struct{ folder, before, after string }{
 		{systemdFolder, "agentstateloop-", ".timer"}, {systemdFolder, "agentstateloop-", ".service"},
 		{systemdFolder + "/timers.target.wants", "agentstateloop-", ".timer"}, {"Library/LaunchAgents", "agentstateloop.", ".plist"},
@@ -362,11 +401,11 @@ func (t Timer) Environ(ctx context.Context) ([]string, error) {
 	return slices.Concat(words(manager), own, words(set)), err
 }
 
-// words splits the output of systemctl into words. It removes the quotes: "...", or $'...' for a
+// words splits the output of systemctl, or a command line, into words. It removes the quotes: "...", or $'...' for a
 // word with control characters, whose escapes other than of a quote and a backslash stay.
 func words(text string) (all []string) {
 	var word strings.Builder
-	quoted, escaped := false, false
+	quote, escaped := rune(0), false
 	text = strings.ReplaceAll(text, "=$'", "='")
 	for _, r := range text + "\n" {
 		switch {
@@ -375,9 +414,11 @@ func words(text string) (all []string) {
 			escaped = false
 		case r == '\\':
 			escaped = true
-		case r == '"' || r == '\'':
-			quoted = !quoted
-		case !quoted && (r == ' ' || r == '\n'):
+		case r == quote:
+			quote = 0
+		case quote == 0 && (r == '"' || r == '\''):
+			quote = r
+		case quote == 0 && (r == ' ' || r == '\n'):
 			if word.Len() > 0 {
 				all = append(all, word.String())
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"agentstateloop/cron"
 	"agentstateloop/internal/testkit/timertest"
 )
 
@@ -180,6 +181,7 @@ func TestWords(t *testing.T) {
 		`"A=say \"x\" \$HOME"`:                {`A=say "x" $HOME`},
 		`A=$'it\'s' B=$'x y'`:                 {"A=it's", "B=x y"},
 		"EMPTY=\n":                            {"EMPTY="},
+		`A="it's" 'B="x y' C=1`:               {"A=it's", `B="x y`, "C=1"},
 	} {
 		if got := words(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -187,20 +189,34 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestHandles finds the agents that have any file of a timer, and ignores other units.
-func TestHandles(t *testing.T) {
+// TestPolledBy finds the agents that have any file of a timer, with the configuration that it
+// polls, and ignores other units.
+func TestPolledBy(t *testing.T) {
 	home := t.TempDir()
 	for _, path := range []string{
 		".config/systemd/user/agentstateloop-one.timer", ".config/systemd/user/agentstateloop-one.service",
 		".config/systemd/user/timers.target.wants/agentstateloop-two.timer", "Library/LaunchAgents/agentstateloop.three.plist",
 		".config/systemd/user/agentstateloop.service", ".config/systemd/user/agentstateloop-poll@.timer", ".config/systemd/user/other.timer",
 	} {
-		path = filepath.Join(home, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+		if err := write(File{filepath.Join(home, path), "[Service]\n"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := Handles(home); !slices.Equal(got, []string{"one", "two", "three"}) {
-		t.Errorf("got %q", got)
+	want := []cron.Polled{{Agent: "one"}, {Agent: "two"}, {Agent: "three"}}
+	if got := PolledBy(home); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, name := range append(slices.Clone(oddNames), "=$'x", "&lt;", "--config") {
+		home, want := t.TempDir(), []cron.Polled(nil)
+		for _, kind := range []string{Systemd, Launchd} {
+			u := Timer{Kind: kind, Agent: "one", Binary: "/opt/my 100% tools/agentstateloop", Config: "/etc/" + kind + name + "/a.toml", Home: home}
+			if err := u.Write(); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, cron.Polled{Agent: u.Agent, Config: u.Config})
+		}
+		if got := PolledBy(home); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
