@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"agentstateloop/state"
@@ -33,7 +32,7 @@ func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) err
 	if a.Store.BeingRemoved() {
 		return ErrBeingRemoved
 	}
-	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop, schedule: a.Schedule, timers: a.timers()}
+	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop}
 	release, err := m.hold(ctx)
 	if ctx.Err() != nil && err != nil {
 		return ErrInterrupted
@@ -56,35 +55,18 @@ func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) err
 			return err
 		}
 	}
-	if err := m.stopPolls(ctx, s); err != nil {
+	if _, _, err := a.timers().stopPolls(ctx, s, false); err != nil {
 		return err
 	}
 	return write()
 }
 
-// mover waits until nothing of the agent runs, and removes what starts its polls.
+// mover waits until nothing of the agent runs.
 type mover struct {
 	core
-	schedule Schedule
-	timers   *timers
 	options  MoveOptions
 	watchdog *watchdog
 	stop     func(ctx context.Context, reason string) error
-}
-
-// stopPolls removes the crontab lines and the timer. It commits nothing, because a moved state takes no
-// change.
-func (m *mover) stopPolls(ctx context.Context, s state.State) error {
-	if _, err := m.timers.timer(s).Remove(ctx); err != nil {
-		return fmt.Errorf("remove timer: %w", err)
-	}
-	if m.schedule.Mode != ModeCrontab {
-		return nil
-	}
-	if _, err := m.schedule.Table.Remove(ctx, m.handle); err != nil {
-		return fmt.Errorf("remove crontab lines: %w", err)
-	}
-	return nil
 }
 
 // hold takes every lock under which a process commits results. The holder of cycle.lock only tries

@@ -3,6 +3,8 @@ package cycle_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -77,5 +79,43 @@ func TestMoveWaits(t *testing.T) {
 			continue
 		}
 		check(t, lock.Unlock())
+	}
+}
+
+// TestMoveStopsPolls checks that a move removes our timer and our crontab lines in each mode, leaves
+// the user's own lines, and works without a crontab.
+func TestMoveStopsPolls(t *testing.T) {
+	const own = "* * * * * agentstateloop --config agent.toml poll --if-due --quiet\n"
+	for _, mode := range []string{cycle.ModeCrontab, cycle.ModeSystemd, cycle.ModeFixed, cycle.ModeNone} {
+		h, m := newTimerFixture(t, func() {})
+		h.install(cycle.ModeSystemd)
+		line, err := h.agent.Job(h.state()).Line()
+		check(t, err)
+		check(t, os.WriteFile(h.table, []byte(foreignLines+own+line+"\n"), 0o600))
+		if !h.line() || !polls(t, m) {
+			t.Fatal("neither the line nor the timer polls before the move")
+		}
+		h.agent.Schedule.Mode = mode
+		if written, err := h.move(t.Context(), nil); !written || err != nil {
+			t.Errorf("%s: written %v, %v", mode, written, err)
+		}
+		if h.line() || polls(t, m) || string(mustRead(t, h.table)) != foreignLines+own {
+			t.Errorf("%s: line %v, timer %v, table:\n%s", mode, h.line(), polls(t, m), mustRead(t, h.table))
+		}
+	}
+	for name, lines := range map[string]string{
+		"no program":  "",
+		"not allowed": `echo "You are not allowed to use this program (crontab)" >&2; exit 1`,
+	} {
+		h := newAwakeFixture(t)
+		if h.crontab(lines); lines == "" {
+			h.agent.Schedule.Table.Command = filepath.Join(t.TempDir(), "none")
+		}
+		if written, err := h.move(t.Context(), nil); !written || err != nil {
+			t.Errorf("%s: written %v, %v", name, written, err)
+		}
+		if _, _, err := h.agent.Uninstall(t.Context()); err == nil {
+			t.Errorf("%s: uninstall reports no error, although the lines may still be there", name)
+		}
 	}
 }
