@@ -49,11 +49,14 @@ func PassphraseIdentity(passphrase string) (age.Identity, error) {
 	return age.NewScryptIdentity(passphrase)
 }
 
-// Seal encrypts files, by name, to the recipients.
+// Seal encrypts files, by name, to the recipients. Files that OpenSecrets would not read are an error.
 func Seal(files map[string][]byte, recipients []age.Recipient) ([]byte, error) {
 	text, err := json.Marshal(files)
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > maxSecrets {
+		return nil, fmt.Errorf("encrypt the secrets: they have %d bytes in base64, and a restore reads at most %d: name smaller files as secrets", len(text), maxSecrets)
 	}
 	var sealed bytes.Buffer
 	w, err := age.Encrypt(&sealed, recipients...)
