@@ -30,11 +30,6 @@ func Recipients(keys []string) ([]age.Recipient, error) {
 	return all, nil
 }
 
-// PassphraseRecipient returns the recipient that a passphrase makes.
-func PassphraseRecipient(passphrase string) (age.Recipient, error) {
-	return age.NewScryptRecipient(passphrase)
-}
-
 // Identities returns the private keys in the text of an identity file of age-keygen.
 func Identities(text string) ([]age.Identity, error) {
 	found, err := age.ParseIdentities(strings.NewReader(text))
@@ -42,11 +37,6 @@ func Identities(text string) ([]age.Identity, error) {
 		return nil, errors.New("it is not an identity file of age-keygen")
 	}
 	return found, nil
-}
-
-// PassphraseIdentity returns the identity that a passphrase makes.
-func PassphraseIdentity(passphrase string) (age.Identity, error) {
-	return age.NewScryptIdentity(passphrase)
 }
 
 // Seal encrypts files, by name, to the recipients. Files that OpenSecrets would not read are an error.
