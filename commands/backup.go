@@ -54,7 +54,7 @@ func (o *sealOptions) chosen(c *call) ([]age.Recipient, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := archive.PassphraseRecipient(passphrase)
+	r, err := age.NewScryptRecipient(passphrase)
 	return []age.Recipient{r}, err
 }
 

@@ -145,7 +145,7 @@ func askIdentity(c *call, asker *terminal.Asker) (age.Identity, error) {
 	if text == "" {
 		return nil, nil
 	}
-	return archive.PassphraseIdentity(text)
+	return age.NewScryptIdentity(text)
 }
 
 // identities returns the keys for the secrets that the command line names.
@@ -162,7 +162,7 @@ func (o *restoreOptions) identities(c *call) ([]age.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
-	identity, err := archive.PassphraseIdentity(passphrase)
+	identity, err := age.NewScryptIdentity(passphrase)
 	return []age.Identity{identity}, err
 }
 

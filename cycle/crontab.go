@@ -233,8 +233,7 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 
 // Uninstall removes what polls the agent, its crontab lines and the units of its timer, and
 // records that they must stay away: cycles leave the table alone until `init` or `transition`. It
-// returns the change of the table, and the removed units. In each mode of [schedule] there may be
-// lines or units of an earlier one.
+// returns the change of the table, and the removed units.
 func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
 	s, err := a.Store.Read()
 	if err != nil {
@@ -243,12 +242,7 @@ func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, nil, err
 	}
-	removed, err := a.Timer(s).Remove(ctx)
-	change, tableErr := a.Schedule.Table.Remove(ctx, a.Handle)
-	if a.Schedule.Mode != ModeCrontab && (errors.Is(tableErr, cron.ErrNoProgram) || errors.Is(tableErr, cron.ErrNotAllowed)) {
-		tableErr = nil // this machine has no lines of ours
-	}
-	return change, removed, errors.Join(err, tableErr)
+	return a.timers().stopPolls(ctx, s, a.Schedule.Mode == ModeCrontab)
 }
 
 // pollWhileStuck stays on after a poll while the crontab lines are stuck: the agent is engaged,

@@ -3,7 +3,6 @@ package cycle
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"agentstateloop/state"
@@ -19,19 +18,29 @@ type MoveOptions struct {
 	Waiting func(reason string) // is called once for each lock or turn that the move waits for
 }
 
-// moveCheck is how often Move looks whether a lock is free.
+// moveCheck is how often Move looks whether a turn without a runner has ended.
 const moveCheck = 50 * time.Millisecond
+
+// ErrBeingRemoved means that `uninstall --purge` removes the agent, or was killed while it did.
+var ErrBeingRemoved = errors.New("`uninstall --purge` has not ended: run it again, or `init` to keep the agent")
 
 // Move ends the agent's work on this machine: it waits for the running turn, or stops it, commits
 // Moved, removes the crontab lines or the timer, and then calls write, which makes the archive. No poll and no
-// turn runs meanwhile. After a kill at any point, Move can be repeated.
+// turn runs meanwhile. After a kill at any point, Move can be repeated. The error is ErrBeingRemoved
+// if the agent is being removed.
 func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) error {
-	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop, schedule: a.Schedule, timers: a.timers()}
+	if a.Store.BeingRemoved() {
+		return ErrBeingRemoved
+	}
+	m := mover{core: a.core(), options: o, watchdog: a.watchdog(), stop: a.Stop}
 	release, err := m.hold(ctx)
-	defer release()
+	if ctx.Err() != nil && err != nil {
+		return ErrInterrupted
+	}
 	if err != nil {
 		return err
 	}
+	defer release()
 	s, err := a.Store.Read()
 	if err != nil {
 		return err
@@ -46,83 +55,55 @@ func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) err
 			return err
 		}
 	}
-	if err := m.stopPolls(ctx, s); err != nil {
+	if _, _, err := a.timers().stopPolls(ctx, s, false); err != nil {
 		return err
 	}
 	return write()
 }
 
-// mover waits until nothing of the agent runs, and removes what starts its polls.
+// mover waits until nothing of the agent runs.
 type mover struct {
 	core
-	schedule Schedule
-	timers   *timers
 	options  MoveOptions
 	watchdog *watchdog
 	stop     func(ctx context.Context, reason string) error
 }
 
-// stopPolls removes the crontab lines and the timer. It commits nothing, because a moved state takes no
-// change.
-func (m *mover) stopPolls(ctx context.Context, s state.State) error {
-	if _, err := m.timers.timer(s).Remove(ctx); err != nil {
-		return fmt.Errorf("remove timer: %w", err)
-	}
-	if m.schedule.Mode != ModeCrontab {
-		return nil
-	}
-	if _, err := m.schedule.Table.Remove(ctx, m.handle); err != nil {
-		return fmt.Errorf("remove crontab lines: %w", err)
-	}
-	return nil
-}
-
 // hold takes every lock under which a process commits results. The holder of cycle.lock only tries
 // turn.lock, so turn.lock comes first.
 func (m *mover) hold(ctx context.Context) (release func(), err error) {
-	var held []*store.Lock
-	release = func() {
-		for _, l := range held {
-			_ = l.Unlock()
-		}
+	holders := map[string]string{
+		store.TurnLock: "the running turn", store.CycleLock: "a poll", store.FetchLock: "the fetch of large mail",
+		store.HookLock: "the calls of hooks", store.SentLock: "the copies of sent mail",
 	}
-	for _, lock := range []struct{ name, holder string }{
-		{store.TurnLock, "the running turn"}, {store.CycleLock, "a poll"}, {store.FetchLock, "the fetch of large mail"},
-		{store.HookLock, "the calls of hooks"}, {store.SentLock, "the copies of sent mail"},
-	} {
-		l, err := m.take(ctx, lock.name, lock.holder)
-		if err != nil {
-			return release, err
+	reported := ""
+	waits := func(lock string) error {
+		if m.store.BeingRemoved() {
+			return ErrBeingRemoved
 		}
-		held = append(held, l)
-		if lock.name == store.TurnLock {
-			if err := m.endTurn(ctx); err != nil {
-				return release, err
-			}
+		if lock != reported && m.options.Waiting != nil {
+			reported = lock
+			m.options.Waiting(holders[lock])
 		}
+		if lock == store.TurnLock && m.options.Now {
+			return m.stopTurn(ctx)
+		}
+		return nil
 	}
-	return release, nil
-}
-
-// take waits for a lock.
-func (m *mover) take(ctx context.Context, name, holder string) (*store.Lock, error) {
-	for first := true; ; first = false {
-		l, err := m.store.TryLock(name)
-		if err != nil || l != nil {
-			return l, err
-		}
-		if first && m.options.Waiting != nil {
-			m.options.Waiting(holder)
-		}
-		if name == store.TurnLock && m.options.Now {
-			if err := m.stopTurn(ctx); err != nil {
-				return nil, err
-			}
-		}
-		if err := m.pause(ctx); err != nil {
-			return nil, err
-		}
+	releaseTurn, err := m.store.Hold(ctx, waits, store.TurnLock)
+	if err != nil {
+		return nil, err
 	}
+	if err := m.endTurn(ctx); err != nil {
+		releaseTurn()
+		return nil, err
+	}
+	releaseRest, err := m.store.Hold(ctx, waits, store.CycleLock, store.FetchLock, store.HookLock, store.SentLock)
+	if err != nil {
+		releaseTurn()
+		return nil, err
+	}
+	return func() { releaseRest(); releaseTurn() }, nil
 }
 
 // stopTurn marks the running turn to stop, once.

@@ -50,7 +50,9 @@ func (u *timers) install(ctx context.Context, s state.State) (state.State, error
 		err = t.Enable(ctx)
 	}
 	if err == nil {
-		err = u.removeLines(ctx)
+		if _, err = u.removeLines(ctx, false); err != nil {
+			err = fmt.Errorf("the timer polls, but the crontab line may do so, too: %w", err)
+		}
 	}
 	if ctx.Err() != nil {
 		return s, ErrInterrupted
@@ -61,16 +63,24 @@ func (u *timers) install(ctx context.Context, s state.State) (state.State, error
 	return u.journal.commit(ctx, e)
 }
 
-// removeLines removes our lines from the crontab, if this machine has one.
-func (u *timers) removeLines(ctx context.Context) error {
-	_, err := u.schedule.Table.Remove(ctx, u.handle)
-	if errors.Is(err, cron.ErrNoProgram) || errors.Is(err, cron.ErrNotAllowed) {
-		return nil
+// stopPolls removes the timer and the crontab lines. In each mode of [schedule] there may be units
+// or lines of an earlier one. The line of a user in mode fixed has no tag of ours, so it stays. It
+// returns the change of the table and the removed units. A table that cannot be used is an error
+// only if needTable.
+func (u *timers) stopPolls(ctx context.Context, s state.State, needTable bool) (cron.Change, []string, error) {
+	units, err := u.timer(s).Remove(ctx)
+	change, tableErr := u.removeLines(ctx, needTable)
+	return change, units, errors.Join(err, tableErr)
+}
+
+// removeLines removes our lines from the crontab. Unless needTable, it does nothing if this machine
+// has no crontab program, or the user may not use it.
+func (u *timers) removeLines(ctx context.Context, needTable bool) (cron.Change, error) {
+	change, err := u.schedule.Table.Remove(ctx, u.handle)
+	if !needTable && (errors.Is(err, cron.ErrNoProgram) || errors.Is(err, cron.ErrNotAllowed)) {
+		return change, nil
 	}
-	if err != nil {
-		return fmt.Errorf("the timer polls, but the crontab line may do so, too: %w", err)
-	}
-	return nil
+	return change, err
 }
 
 // status shows the units that are missing or differ. It starts no process.

@@ -335,17 +335,17 @@ func (m Mailbox) SentFolders(ctx context.Context, name string) (sent []string, e
 	defer s.Close()
 	stop := closeOnDone(ctx, s.conn)
 	defer stop()
+	if sent, err = s.sentFolders(); err != nil {
+		return nil, false, fmt.Errorf("find the folder for sent mail at %s: %w", m.Addr, cause(ctx, s.conn.failure(err)))
+	}
+	if name == "" { // the server would answer with its delimiter
+		return sent, false, nil
+	}
 	m.startPhase(s.conn)
-	folders, err := s.client.List("", "*", nil).Collect()
+	named, err := s.client.List("", name, nil).Collect()
 	if err != nil {
-		return nil, false, fmt.Errorf("list folders: %w", cause(ctx, s.conn.failure(err)))
+		return nil, false, fmt.Errorf("list folder %s: %w", name, cause(ctx, s.conn.failure(err)))
 	}
-	for _, f := range folders {
-		exists = exists || f.Mailbox == name
-		if slices.Contains(f.Attrs, imap.MailboxAttrSent) {
-			sent = append(sent, f.Mailbox)
-		}
-	}
-	slices.Sort(sent)
+	exists = slices.ContainsFunc(named, func(f *imap.ListData) bool { return f.Mailbox == name })
 	return sent, exists, nil
 }

@@ -52,10 +52,8 @@ func sameID(id string) string { return message.Lower(strings.TrimSpace(id)) }
 // not checked, whose key may be lost.
 func (s *Session) Answered(ctx context.Context, handle string, since time.Time) (Answers, error) {
 	a := Answers{replied: map[string]bool{}, sent: map[string]bool{}}
-	m := s.mailbox
-	m.Until = sentUntil(time.Now())
 	var err error
-	a.Missing, err = m.readSent(ctx, handle, since, maxSentMails, func(h message.Header, _ time.Time) {
+	a.Missing, err = s.mailbox.readSent(ctx, handle, since, maxSentMails, func(h message.Header, _ time.Time) {
 		a.sent[sameID(h.MessageID)] = true
 		if !message.IsAnswer(h.MessageID, handle) {
 			return
@@ -72,9 +70,9 @@ func sentUntil(now time.Time) time.Time { return now.Add(sentWithin) }
 
 // readSent calls read for each mail of handle in the folder for sent mail, the newest most since
 // the day before since. at is its INTERNALDATE. missing says why not all mails were read. After
-// m.Until it requests no more headers.
+// sentWithin it requests no more headers.
 func (m Mailbox) readSent(ctx context.Context, handle string, since time.Time, most int, read func(h message.Header, at time.Time)) (missing string, err error) {
-	m.Ahead = Mailbox{}.Ahead
+	m.Ahead, m.Until = Mailbox{}.Ahead, sentUntil(time.Now())
 	s, err := m.open(ctx, nil, &imap.SelectOptions{ReadOnly: true})
 	if err != nil {
 		return "", fmt.Errorf("open mailbox %s at %s: %w", m.name(), m.Addr, cause(ctx, err))
@@ -96,7 +94,7 @@ func (m Mailbox) readSent(ctx context.Context, handle string, since time.Time, m
 func (s *Session) readSent(handle string, since time.Time, most int, read func(h message.Header, at time.Time)) (missing string, err error) {
 	folder := s.mailbox.Sent
 	if folder == "" {
-		marked, err := s.foldersFor(imap.MailboxAttrSent)
+		marked, err := s.sentFolders()
 		if err != nil {
 			return "", err
 		}
@@ -122,7 +120,7 @@ func (s *Session) readSent(handle string, since time.Time, most int, read func(h
 		found = found[max(0, len(found)-most):]
 	}
 	for len(found) > 0 {
-		if !s.mailbox.Until.IsZero() && time.Now().After(s.mailbox.Until) {
+		if time.Now().After(s.mailbox.Until) {
 			return fmt.Sprintf("the time did not suffice for the oldest %d mails of the folder %s", len(found), folder), nil
 		}
 		chunk := found[max(0, len(found)-headerChunk):]
@@ -169,9 +167,9 @@ func (s *Session) readSentHeads(uids []uint32, handle string, read func(h messag
 	return nil
 }
 
-// foldersFor returns the folders that the server marks for a special use (RFC 6154), sorted. A
-// server that can select them is not asked for all folders.
-func (s *Session) foldersFor(use imap.MailboxAttr) ([]string, error) {
+// sentFolders returns the folders that the server marks for sent mail (RFC 6154), sorted. A server
+// that can select them is not asked for all folders, and some mark them only when asked.
+func (s *Session) sentFolders() ([]string, error) {
 	s.mailbox.startPhase(s.conn)
 	caps, err := s.client.Capability().Wait()
 	if err != nil {
@@ -188,7 +186,7 @@ func (s *Session) foldersFor(use imap.MailboxAttr) ([]string, error) {
 	}
 	var marked []string
 	for _, f := range folders {
-		if slices.Contains(f.Attrs, use) {
+		if slices.Contains(f.Attrs, imap.MailboxAttrSent) {
 			marked = append(marked, f.Mailbox)
 		}
 	}
@@ -211,9 +209,7 @@ const maxElsewhere = 50
 // does. Without a folder it finds none.
 func (s *Session) SentElsewhere(ctx context.Context, handle, place string, since time.Time) ([]ElsewhereMail, error) {
 	var found []ElsewhereMail
-	m := s.mailbox
-	m.Until = sentUntil(time.Now())
-	_, err := m.readSent(ctx, handle, since, maxElsewhere, func(h message.Header, at time.Time) {
+	_, err := s.mailbox.readSent(ctx, handle, since, maxElsewhere, func(h message.Header, at time.Time) {
 		effect, ours := message.EffectOf(h.MessageID, handle)
 		if ours && validPlace(h.Place) && h.Place != place && at.After(since) {
 			found = append(found, ElsewhereMail{Place: h.Place, Effect: effect, At: at.UTC()})

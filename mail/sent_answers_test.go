@@ -136,6 +136,22 @@ func TestAnswersInSentFolder(t *testing.T) {
 	}
 }
 
+// TestSentFolders finds the folder that a server marks only when asked, and a folder by its name.
+func TestSentFolders(t *testing.T) {
+	h, servers := memoryHost(t, mailtest.Options{SpecialUse: true})
+	for folder, create := range map[string]func(string) error{"[Gmail]/Gesendet & mehr": servers.CreateSent, "Sent": servers.Create} {
+		if err := create(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]bool{"": false, "Sent": true, "[Gmail]/Gesendet & mehr": true, "Nowhere": false, "*": false, "S%": false} {
+		marked, exists, err := mailboxOf(h).SentFolders(t.Context(), name)
+		if err != nil || exists != want || !slices.Equal(marked, []string{"[Gmail]/Gesendet & mehr"}) {
+			t.Errorf("%q: marked %q, exists %v, %v", name, marked, exists, err)
+		}
+	}
+}
+
 // TestAnswersMissing checks that a server without such a folder causes no error, and that a broken
 // connection does.
 func TestAnswersMissing(t *testing.T) {
@@ -213,7 +229,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	if ids, missing, err := b.ReadSent(t.Context(), filter.Handle, 5000); err != nil || !strings.Contains(missing, "the time") || len(ids) > 0 {
 		t.Errorf("late: %d mails, %v, missing: %q", len(ids), err, missing)
 	}
-	b.Until = time.Time{}
+	b.Until = time.Now().Add(time.Minute)
 	ids, missing, err := b.ReadSent(t.Context(), filter.Handle, 600)
 	if err != nil || !strings.Contains(missing, "newest 600") || len(ids) != 600 || slices.Contains(ids, "<m599@example.com>") {
 		t.Errorf("%d mails, %v, missing: %q", len(ids), err, missing)

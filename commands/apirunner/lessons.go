@@ -9,12 +9,9 @@ import (
 	"path/filepath"
 
 	"agentstateloop/internal/osfile"
+	"agentstateloop/state/store"
 	"agentstateloop/turn/react"
 )
-
-// lessonsName is the file of lessons about models, in the state directory. It may be deleted: the
-// next turn then learns them again.
-const lessonsName = "models.json"
 
 // maxLessons limits that file, in bytes.
 const maxLessons = 256 << 10
@@ -27,7 +24,7 @@ type lessons struct {
 // read returns all lessons, by address and model. Lessons that cannot be read are learned again.
 func (l lessons) read() map[string]react.Lesson {
 	all := map[string]react.Lesson{}
-	data, err := osfile.ReadFile(filepath.Join(l.dir, lessonsName), maxLessons)
+	data, err := osfile.ReadFile(filepath.Join(l.dir, store.ModelsFile), maxLessons)
 	if err == nil {
 		_ = json.Unmarshal(data, &all)
 	}
@@ -51,9 +48,9 @@ func (l lessons) Learn(model string, lesson react.Lesson) error {
 		return err
 	}
 	if len(data) >= maxLessons {
-		return fmt.Errorf("%s would exceed %d bytes", lessonsName, maxLessons)
+		return fmt.Errorf("%s would exceed %d bytes", store.ModelsFile, maxLessons)
 	}
-	name := filepath.Join(l.dir, lessonsName)
+	name := filepath.Join(l.dir, store.ModelsFile)
 	tmp := name + ".tmp"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

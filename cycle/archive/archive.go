@@ -54,7 +54,7 @@ const (
 	TokenFolder  = "tokens"
 )
 
-// Limits on the members that a reader holds in memory, in bytes.
+// Limits on the members that a reader holds in memory, in bytes. A writer keeps them, too.
 const (
 	maxHeader   = 64 << 10
 	maxManifest = 32 << 20 // 160,000 files
@@ -112,7 +112,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	h.Format = Format
 	zip := gzip.NewWriter(w)
 	a := &Writer{zip: zip, tar: tar.NewWriter(zip), manifest: Manifest{Header: h, Files: []File{}, Secrets: []Secret{}, LeftOut: []string{}}}
-	return a, a.addJSON(HeaderName, h)
+	return a, a.addJSON(HeaderName, maxHeader, h)
 }
 
 // Add adds a file of size bytes.
@@ -143,18 +143,21 @@ func (a *Writer) Close(secrets []Secret, sealed bool, leftOut []string) (Manifes
 	a.manifest.Secrets = append(a.manifest.Secrets, secrets...)
 	a.manifest.LeftOut = append(a.manifest.LeftOut, leftOut...)
 	a.manifest.Sealed = sealed
-	if err := a.addJSON(ManifestName, a.manifest); err != nil {
+	if err := a.addJSON(ManifestName, maxManifest, a.manifest); err != nil {
 		return a.manifest, err
 	}
 	return a.manifest, errors.Join(a.tar.Close(), a.zip.Close())
 }
 
-func (a *Writer) addJSON(name string, v any) error {
+func (a *Writer) addJSON(name string, limit int, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
 	data = append(data, '\n')
+	if len(data) > limit {
+		return fmt.Errorf("archive %s: it has %d bytes, and a restore reads at most %d: the agent has too many files", name, len(data), limit)
+	}
 	if err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: int64(len(data)), Mode: 0o600, ModTime: a.manifest.Made}); err != nil {
 		return err
 	}

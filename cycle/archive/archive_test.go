@@ -249,16 +249,16 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	word, err := archive.PassphraseRecipient("correct horse")
+	word, err := age.NewScryptRecipient("correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
-	word.(*age.ScryptRecipient).SetWorkFactor(10) // the default takes a second
-	opens, err := archive.PassphraseIdentity("correct horse")
+	word.SetWorkFactor(10) // the default takes a second
+	opens, err := age.NewScryptIdentity("correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong, err := archive.PassphraseIdentity("battery")
+	wrong, err := age.NewScryptIdentity("battery")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -50,9 +51,40 @@ func TestLimits(t *testing.T) {
 		_, err := Unpack(&out, func(Header) (string, error) { return dir, nil })
 		return err == nil
 	}
+	writeHeader := func(n int64) bool {
+		empty, err := json.MarshalIndent(Header{Format: Format}, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = NewWriter(io.Discard, Header{Host: strings.Repeat("x", int(n)-len(empty)-len("\n"))})
+		return err == nil
+	}
+	writeManifest := func(n int64) bool {
+		w, err := NewWriter(io.Discard, Header{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		one := w.manifest
+		one.LeftOut = []string{""}
+		empty, err := json.MarshalIndent(one, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Close(nil, false, []string{strings.Repeat("x", int(n)-len(empty)-len("\n"))})
+		return err == nil
+	}
 	limittest.Run(t, []limittest.Limit{
 		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return read(t, n, 0, 0) }},
 		{Const: "maxManifest", Max: 32 << 20, Within: func(t *testing.T, n int64) bool { return read(t, 0, n, 0) }},
+		{Const: "maxHeader", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return writeHeader(n) }},
+		{Const: "maxManifest", Max: 32 << 20, Within: func(t *testing.T, n int64) bool { return writeManifest(n) }},
+		{Const: "maxSecrets", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
+			const around = `{"":"AAAA"}` // the length of base64 is a multiple of 4, and the rest is the name
+			name := strings.Repeat("x", int(n)%4+1)
+			content := (int(n) - len(around) - len(name)) / 4 * 3
+			_, err := Seal(map[string][]byte{name: make([]byte, content+3)}, []age.Recipient{key.Recipient()})
+			return err == nil
+		}},
 		{Const: "maxPadding", Max: 64 << 10, Within: func(t *testing.T, n int64) bool { return read(t, 0, 0, n) }},
 		{Const: "maxSecrets", Max: 4 << 20, Within: func(t *testing.T, n int64) bool {
 			dir := t.TempDir()

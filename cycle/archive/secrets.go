@@ -30,11 +30,6 @@ func Recipients(keys []string) ([]age.Recipient, error) {
 	return all, nil
 }
 
-// PassphraseRecipient returns the recipient that a passphrase makes.
-func PassphraseRecipient(passphrase string) (age.Recipient, error) {
-	return age.NewScryptRecipient(passphrase)
-}
-
 // Identities returns the private keys in the text of an identity file of age-keygen.
 func Identities(text string) ([]age.Identity, error) {
 	found, err := age.ParseIdentities(strings.NewReader(text))
@@ -44,16 +39,14 @@ func Identities(text string) ([]age.Identity, error) {
 	return found, nil
 }
 
-// PassphraseIdentity returns the identity that a passphrase makes.
-func PassphraseIdentity(passphrase string) (age.Identity, error) {
-	return age.NewScryptIdentity(passphrase)
-}
-
-// Seal encrypts files, by name, to the recipients.
+// Seal encrypts files, by name, to the recipients. Files that OpenSecrets would not read are an error.
 func Seal(files map[string][]byte, recipients []age.Recipient) ([]byte, error) {
 	text, err := json.Marshal(files)
 	if err != nil {
 		return nil, err
+	}
+	if len(text) > maxSecrets {
+		return nil, fmt.Errorf("encrypt the secrets: they have %d bytes in base64, and a restore reads at most %d: name smaller files as secrets", len(text), maxSecrets)
 	}
 	var sealed bytes.Buffer
 	w, err := age.Encrypt(&sealed, recipients...)

@@ -29,7 +29,7 @@ func (l *Listener) claimAll() (agents []*servedAgent, err error) {
 // removed, claim logs that and returns nil.
 func (l *Listener) claim(a *cycle.Agent) (*servedAgent, error) {
 	if a.Store.BeingRemoved() {
-		l.Logf("@%s: `uninstall --purge` has not ended: run it again, or `init` to keep the agent", a.Handle)
+		l.Logf("@%s: %v", a.Handle, cycle.ErrBeingRemoved)
 		return nil, nil
 	}
 	lock, err := a.Store.TryLock(store.ListenLock)

@@ -157,21 +157,7 @@ func (r Reader) ListQuarantine() ([]InboxRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := map[string]bool{}
-	for _, i := range items {
-		keys[i.Key] = true
-	}
-	numbers, err := quarantineNumbers(r.Store, s, keys)
-	if err != nil {
-		return nil, err
-	}
-	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
-	l := r.lister()
-	rows := []InboxRow{}
-	for _, i := range items {
-		rows = append(rows, l.item(i, numbers[i.Key]))
-	}
-	return rows, nil
+	return r.lister().items(s, items)
 }
 
 // RestoredRows returns the messages about which the operator has to decide after a restore: the held
@@ -186,20 +172,29 @@ func RestoredRows(st *store.Store, s state.State) ([]InboxRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	keys := map[string]bool{}
 	items = slices.DeleteFunc(items, func(i quarantine.Item) bool {
 		asked := s.Restore != nil && slices.Contains(s.Restore.Asked, i.Key)
-		unknown := !s.Accepts(i.Key) && (i.Gate == state.GateRestored || asked)
-		if unknown {
-			keys[i.Key] = true
-		}
-		return !unknown
+		return s.Accepts(i.Key) || i.Gate != state.GateRestored && !asked
 	})
-	numbers, err := quarantineNumbers(st, s, keys)
+	quarantined, err := l.items(s, items)
+	if err != nil {
+		return nil, err
+	}
+	return append(rows, quarantined...), nil
+}
+
+// items returns the rows of items in quarantine, in the order of their numbers.
+func (l lister) items(s state.State, items []quarantine.Item) ([]InboxRow, error) {
+	keys := map[string]bool{}
+	for _, i := range items {
+		keys[i.Key] = true
+	}
+	numbers, err := quarantineNumbers(l.heads.Store, s, keys)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
+	rows := []InboxRow{}
 	for _, i := range items {
 		rows = append(rows, l.item(i, numbers[i.Key]))
 	}

@@ -39,21 +39,38 @@ func (st *Store) BeingRemoved() bool {
 	return err == nil
 }
 
-// HoldAll takes every lock of the agent but the one of a commit, in their order, and waits for
-// their holders until ctx ends. Then the error names the lock that another process holds. waits
-// is called with each lock that is not free at once. HoldAll creates no folder: without the
-// directory, there are no holders.
+// HoldAll takes every lock of the agent but the one of a commit, as Hold does. waits is called once
+// with each lock that is not free at once. HoldAll creates no folder: without the directory, there
+// are no holders.
 func (st *Store) HoldAll(ctx context.Context, waits func(lock string)) (release func(), err error) {
+	if _, err := os.Stat(st.Dir); errors.Is(err, os.ErrNotExist) {
+		return func() {}, nil
+	}
+	reported := ""
+	return st.Hold(ctx, func(lock string) error {
+		if lock != reported {
+			reported = lock
+			waits(lock)
+		}
+		return nil
+	}, TurnLock, ListenLock, LingerLock, CycleLock, FetchLock, HookLock, SentLock)
+}
+
+// Hold takes the named locks in their order, and waits for their holders until ctx ends. At a
+// deadline the error names the lock that another process holds. Unlike TryLock, Hold takes the
+// locks of an agent that is being removed, too. It calls waits after each failed try with the name
+// of the lock, and an error of waits ends it.
+func (st *Store) Hold(ctx context.Context, waits func(lock string) error, names ...string) (release func(), err error) {
+	if err := st.makeDir(); err != nil {
+		return nil, err
+	}
 	var held []*Lock
 	release = func() {
 		for _, l := range held {
 			_ = l.Unlock() // the end of the process does the same
 		}
 	}
-	if _, err := os.Stat(st.Dir); errors.Is(err, os.ErrNotExist) {
-		return release, nil
-	}
-	for _, name := range []string{TurnLock, ListenLock, LingerLock, CycleLock, FetchLock, HookLock, SentLock} {
+	for _, name := range names {
 		lock, err := st.hold(ctx, name, waits)
 		if err != nil {
 			release()
@@ -65,21 +82,27 @@ func (st *Store) HoldAll(ctx context.Context, waits func(lock string)) (release 
 }
 
 // hold takes one lock.
-func (st *Store) hold(ctx context.Context, name string, waits func(lock string)) (*Lock, error) {
+func (st *Store) hold(ctx context.Context, name string, waits func(lock string) error) (*Lock, error) {
 	f, err := osfile.Lock(st.path(name))
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	ok, err := f.TryLock()
-	if err == nil && !ok {
-		waits(name)
-		_, err = f.TryLockContext(ctx, 20*time.Millisecond)
+	for {
+		if ok, err := f.TryLock(); err != nil {
+			return nil, fmt.Errorf("lock %s: %w", f.Path(), err)
+		} else if ok {
+			return &Lock{f}, nil
+		}
+		if err := waits(name); err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, fmt.Errorf("another process still holds %s: find it with `fuser %[1]s`", f.Path())
+			}
+			return nil, fmt.Errorf("lock %s: %w", f.Path(), ctx.Err())
+		}
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("another process still holds %s: find it with `fuser %[1]s`", f.Path())
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)
-	}
-	return &Lock{f}, nil
 }

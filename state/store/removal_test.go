@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -56,4 +57,39 @@ func TestHoldAll(t *testing.T) {
 		t.Errorf("waited for %q; a lock that is held was taken: %v, %v", waited, lock, err)
 	}
 	release()
+}
+
+// TestHold checks that Hold takes a lock in spite of the mark of a removal, calls waits after each
+// failed try, and holds nothing after an error of waits or the end of its context.
+func TestHold(t *testing.T) {
+	st := &Store{Dir: filepath.Join(t.TempDir(), "state"), Agent: "goulard3120"}
+	held, err := st.TryLock(CycleLock)
+	check(t, err)
+	check(t, st.MarkRemoval())
+	wrong := errors.New("no longer")
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	for _, c := range []struct {
+		want  error
+		waits func(lock string) error
+	}{
+		{wrong, func(string) error {
+			if tries++; tries == 3 {
+				return wrong
+			}
+			return nil
+		}},
+		{context.Canceled, func(string) error { cancel(); return nil }},
+	} {
+		if _, err := st.Hold(ctx, c.waits, TurnLock, CycleLock); !errors.Is(err, c.want) {
+			t.Errorf("%v, want %v", err, c.want)
+		}
+		release, err := st.Hold(t.Context(), func(lock string) error { return errors.New(lock + " is still held") }, TurnLock)
+		check(t, err)
+		release()
+	}
+	if tries != 3 {
+		t.Errorf("waits was called %d times, want 3", tries)
+	}
+	check(t, held.Unlock())
 }

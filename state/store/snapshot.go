@@ -166,15 +166,16 @@ func (st *Store) linkPayloads(s *Snapshot) error {
 			return err
 		}
 	}
-	if err := st.linkFile(s, modelsFile); err != nil {
+	if err := st.linkFile(s, ModelsFile); err != nil {
 		return err
 	}
 	slices.SortFunc(s.Files, func(a, b SnapshotFile) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 
-// modelsFile has what the built-in loop has learned about models.
-const modelsFile = "models.json"
+// ModelsFile has the lessons of the built-in loop about models. It may be deleted: the next turn then
+// learns them again. It is replaced without state.lock.
+const ModelsFile = "models.json"
 
 // turnsOf returns the turns whose files a later attempt may need.
 func turnsOf(s state.State) []string {
@@ -279,6 +280,16 @@ func (st *Store) linkFile(s *Snapshot, name string) error {
 		return nil // it was removed just now
 	} else if err != nil {
 		return err
+	}
+	linked, err := os.Lstat(place)
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, linked) { // it was replaced just now, so size is the size of another file
+		if err := os.Remove(place); err != nil {
+			return err
+		}
+		return st.linkFile(s, name)
 	}
 	s.Files = append(s.Files, SnapshotFile{Name: name, Size: size})
 	return nil

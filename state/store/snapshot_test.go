@@ -249,6 +249,49 @@ func TestSnapshotAfterCrash(t *testing.T) {
 	check(t, s.Close())
 }
 
+// TestSnapshotOfReplacedFile replaces files between the measuring and the linking. The snapshot has
+// the size of the file that it links, skips a link, and leaves out a removed file.
+func TestSnapshotOfReplacedFile(t *testing.T) {
+	st, _ := startedStore(t)
+	check(t, osfile.MkdirAll(st.path(MessagesDir)))
+	for name, replace := range map[string]func(path string) error{
+		ModelsFile: func(path string) error {
+			return errors.Join(os.WriteFile(path+".tmp", []byte("a longer lesson"), 0o600), os.Rename(path+".tmp", path))
+		},
+		MessagesDir + "/link":    func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/passwd", path)) },
+		MessagesDir + "/removed": os.Remove,
+	} {
+		check(t, os.WriteFile(st.path(name), []byte("short"), 0o600))
+		done := false
+		st.Hook = func(step, path string) error {
+			if step != "link" || done || filepath.Base(path) != filepath.Base(name) {
+				return nil
+			}
+			done = true
+			return replace(st.path(name))
+		}
+		s := mustSnapshot(t, st)
+		st.Hook = nil
+		texts := map[string]string{}
+		for _, f := range s.Files {
+			from, err := s.Open(f)
+			check(t, err)
+			text, err := io.ReadAll(io.LimitReader(from, f.Size))
+			check(t, errors.Join(err, from.Close()))
+			texts[f.Name] = string(text)
+		}
+		want := map[string]string{ModelsFile: "a longer lesson"}[name]
+		if got := texts[name]; !done || got != want {
+			t.Errorf("%s: the snapshot has %q, want %q", name, got, want)
+		}
+		if skipped := slices.Contains(s.Skipped, name); skipped != (name == MessagesDir+"/link") {
+			t.Errorf("%s: skipped %q", name, s.Skipped)
+		}
+		check(t, s.Close())
+		check(t, osfile.RemoveAll(st.path(name)))
+	}
+}
+
 // faultsOf returns how a restored directory differs from the promise of a snapshot.
 func faultsOf(st *Store, snapshot *Snapshot) (faults []string) {
 	s, recovery, err := st.load()
