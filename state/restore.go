@@ -110,6 +110,7 @@ func (e Restored) apply(m *machine) {
 		m.turnLine(WordReaped, ReapedByRestore)
 	}
 	m.restore(e.Made.UTC(), e.From)
+	m.restores = true
 	m.holdOutbox()
 	m.missPrompts()
 	m.withdrawAck("the state was restored from a backup")

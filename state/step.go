@@ -198,6 +198,7 @@ type machine struct {
 	order    func([]Rule) []Rule
 
 	mailRead bool   // this step has read the mailbox to its end
+	restores bool   // this step restores the state, so its cursors come from before that
 	newSign  bool   // this step has a new sign of another machine
 	foreign  bool   // the UIDs of this step belong to another mailbox
 	wokenFor string // sender and reason of the nudge that is applied now
