@@ -477,6 +477,7 @@ func (v *Restore) members(c *members.Coder) {
 	members.OptNumber(c, "settled", &v.Settled)
 	members.OptNumber(c, "run", &v.Run)
 	members.OptNumber(c, "unknown", &v.Unknown)
+	members.OptNumber(c, "unkept", &v.Unkept)
 	members.OptTexts(c, "asked", &v.Asked)
 	members.OptText(c, "blind", &v.Blind)
 	members.OptNumber(c, "tries", &v.Tries)

@@ -66,6 +66,7 @@ type Restore struct {
 	Settled int       `json:"settled,omitempty"` // messages that were answered since the backup
 	Run     int       `json:"run,omitempty"`     // mails that came since, and run now
 	Unknown int       `json:"unknown,omitempty"` // mails that the gate GateRestored holds back
+	Unkept  int       `json:"unkept,omitempty"`  // of these, mails for which the quarantine had no room
 	Asked   []string  `json:"asked,omitempty"`   // keys of the items in quarantine whose challenge was closed
 
 	// Blind is why the folder for sent mail did not count, or "". Tries counts the polls that could
@@ -309,10 +310,14 @@ func (m *machine) noteRestoredRun(uid uint32) {
 	}
 }
 
-func (m *machine) noteUnknown() {
-	if m.Restore != nil {
-		m.Restore.Unknown++
-		m.Restore.Late++
+func (m *machine) noteUnknown(kept bool) {
+	if m.Restore == nil {
+		return
+	}
+	m.Restore.Unknown++
+	m.Restore.Late++
+	if !kept {
+		m.Restore.Unkept++
 	}
 }
 
