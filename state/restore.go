@@ -387,7 +387,8 @@ func (e Moved) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Unmoved reports that a move was taken back, or that its archive was unpacked here.
+// Unmoved reports that the archive of a move was unpacked here, or that the move goes to another place.
+// A move that is taken back is a restore from its archive, because the other machine may have worked.
 type Unmoved struct{}
 
 // apply lets the agent work here.
