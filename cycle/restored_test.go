@@ -536,8 +536,10 @@ func TestMovedAgentRefuses(t *testing.T) {
 	_, _, ring := h.agent.RingAtOnce("me", "wake up")
 	_, event := h.agent.TellEvent(t.Context(), cycle.EventMessage{From: "ci", Text: "red"})
 	_, halt := h.agent.Halt(t.Context(), "by hand")
+	_, detached := h.agent.PollDetached(cycle.PollOptions{}, 0)
+	_, dueDetached := h.agent.PollDetached(cycle.PollOptions{IfDue: true}, 0)
 	for what, err := range map[string]error{
-		"poll": poll, "tell": tell, "nudge": h.agent.Ring("me", "wake up"), "nudge at once": ring, "event": event, "halt": halt,
+		"poll": poll, "detached poll": detached, "detached poll if due": dueDetached, "tell": tell, "nudge": h.agent.Ring("me", "wake up"), "nudge at once": ring, "event": event, "halt": halt,
 		"drop": h.agent.Drop(t.Context(), key, "x"), "reset": h.agent.Reset(t.Context(), "note", "op"), "moved again": h.agent.MarkMoved(t.Context(), "third", ""),
 	} {
 		var moved *cycle.MovedError
