@@ -336,7 +336,7 @@ func (m *machine) tellRestored() {
 		return
 	}
 	ended := m.Cursor.Restored == nil || !m.policy.HasMail
-	if !ended && (!m.mailRead || m.Cursor.owesRestored()) {
+	if !ended && (!m.mailRead || m.Cursor.OwesRestored(false)) {
 		return
 	}
 	if r.Told == 0 || ended && r.Late > 0 {
@@ -358,10 +358,13 @@ func (m *machine) endRestore() {
 	}
 }
 
-// owesRestored reports whether mail of the restored mailbox is still to be read, apart from mail that
-// cannot be fetched for now.
-func (c Cursor) owesRestored() bool {
-	waits := func(uid uint32) bool { _, fails := c.Failures[uid]; return !fails && c.Restored.Contains(uid) }
+// OwesRestored reports whether mail of the restored mailbox is still to be read. Mail that cannot be
+// fetched for now counts if failing is set.
+func (c Cursor) OwesRestored(failing bool) bool {
+	waits := func(uid uint32) bool {
+		_, fails := c.Failures[uid]
+		return (failing || !fails) && c.Restored.Contains(uid)
+	}
 	return c.Reread != nil || slices.ContainsFunc(c.Owed, waits) || len(c.Unseen) > 0 && c.Restored.Contains(c.Unseen[0].First)
 }
 
