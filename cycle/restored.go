@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,12 +207,7 @@ func (ad *admission) rejectRead(m *mail.Message, raw io.Reader) (state.Event, er
 
 // hasAccepted reports whether the state has accepted a mail or a copy of it.
 func (ad *admission) hasAccepted(m *mail.Message) bool {
-	for _, digest := range []string{m.Digest, m.OldDigest} {
-		if _, known := ad.state.Seen[digest]; known && digest != "" {
-			return true
-		}
-	}
-	return ad.state.Accepts(m.Key)
+	return slices.ContainsFunc([]string{m.Key, m.Digest, m.OldDigest}, ad.state.Accepts)
 }
 
 // settleLater replaces the events of mails that a later mail of the same scan shows as answered.
