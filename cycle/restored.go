@@ -128,8 +128,8 @@ func (r *restoredMail) events(st *store.Store, s state.State) (events []state.Ev
 			events = append(events, state.Settled{Key: row.Key, Evidence: evidence})
 		}
 	}
-	for _, e := range s.Undelivered {
-		if e.Channel == state.ByMail && e.Reason == state.MayBeSent && r.answers.Sent(messageIDIn(st, e.File)) {
+	for _, e := range s.HeldEffects() {
+		if e.Channel == state.ByMail && r.answers.Sent(messageIDIn(st, e.File)) {
 			events = append(events, state.FoundSent{ID: e.ID})
 		}
 	}
@@ -262,12 +262,7 @@ func (r *renderer) restoredReport(s state.State, byMail bool) string {
 	if more := len(rows) - mostRestored; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	undelivered := 0
-	for _, e := range s.Undelivered {
-		if e.Reason == state.MayBeSent {
-			undelivered++
-		}
-	}
+	undelivered := len(s.HeldEffects())
 	if undelivered > 0 {
 		fmt.Fprintf(&b, "\nAnswers that were ready, and may have been sent already: %d.\n", undelivered)
 	}

@@ -35,8 +35,9 @@ const (
 
 	HeldReason = "restored from a backup: it may have run already"
 	MayBeSent  = "restored from a backup: it may have been sent already"
-	// ReapedByRestore is the reason of the turn that a restore ended. It does not run again by itself.
-	ReapedByRestore = "the state was restored from a backup"
+	// WasRestored is the reason of the turn and the ack that a restore ended. They do not come again by
+	// themselves. It is also the text of the notice about a restore; package cycle renders the list.
+	WasRestored = "the state was restored from a backup"
 
 	heldNote = "This message comes from a restored backup, so an earlier attempt may have done its work: check before you repeat it."
 )
@@ -108,13 +109,13 @@ func (e Restored) apply(m *machine) {
 	m.Place = placeOf(m.Seed)
 	m.line(Line{Kind: LineRecovery, What: WordRestored, From: e.From, Digest: m.Place, Sent: e.Made.UTC(), Reason: "made " + utc(e.Made)})
 	if m.Turn.Status != HeadIdle {
-		m.turnLine(WordReaped, ReapedByRestore)
+		m.turnLine(WordReaped, WasRestored)
 	}
 	m.restore(e.Made.UTC(), e.From)
 	m.restores = true
 	m.holdOutbox()
 	m.missPrompts()
-	m.withdrawAck("the state was restored from a backup")
+	m.withdrawAck(WasRestored)
 	m.enter(IDLE, "restored from a backup")
 	m.WokenBy, m.Unmailed = "", false
 	m.schedule()
@@ -175,6 +176,16 @@ func (r Received) HeldRows() (held []Message) {
 	return held
 }
 
+// HeldEffects returns the rows that a restore has moved to Undelivered, because they may have been sent.
+func (d Deliveries) HeldEffects() (held []Effect) {
+	for _, e := range d.Undelivered {
+		if e.Reason == MayBeSent {
+			held = append(held, e)
+		}
+	}
+	return held
+}
+
 // holdOutbox ends the rows of the outbox that may have left since the backup was made. The mesh
 // recognises a message that comes again, so a young one stays. A mail with a content is kept in
 // Undelivered, where a person decides. Any other mail is worth something only at its time.
@@ -210,7 +221,7 @@ func (m *machine) missPrompts() {
 		row.AskedBy, row.AskedUntil = "", time.Time{}
 		if at := m.newest(m.policy, c, *row, m.now); !at.IsZero() {
 			row.noteDone(at)
-			m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and the state was restored from a backup since", m.localTime(at)))
+			m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and %s since", m.localTime(at), WasRestored))
 		}
 		m.planNext(row, c)
 	}
@@ -321,9 +332,6 @@ func (m *machine) noteUnknown(kept bool) {
 	}
 }
 
-// RestoreReport is the text of the notice about a restore. Package cycle renders the list.
-const RestoreReport = "the state was restored from a backup"
-
 // tellRestored tells the operator once the mailbox was read. A mail that its server does not deliver
 // does not hold up the report: if it turns out to be unknown, it has a second one.
 func (m *machine) tellRestored() {
@@ -341,7 +349,7 @@ func (m *machine) tellRestored() {
 	}
 	if r.Told == 0 || ended && r.Late > 0 {
 		r.Told, r.Late = r.Told+1, 0
-		m.tellOperator(Effect{Thread: m.subject("restored from a backup"), Text: RestoreReport})
+		m.tellOperator(Effect{Thread: m.subject("restored from a backup"), Text: WasRestored})
 	}
 	if ended {
 		m.line(Line{Kind: LineRecovery, What: WordRestoredRead, Reason: fmt.Sprintf("%s answered since the backup, %s run now, %s for you to decide",

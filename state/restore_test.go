@@ -226,7 +226,7 @@ func TestRestoreWithoutMail(t *testing.T) {
 	st.P.HasMail, st.P.Peers = false, []string{"dorlange3120"}
 	play(t, st, "08:00 mesh q1 id=q1 correlation=c1; poll")
 	play(t, st, "09:00 restored backup.tar made=08:00")
-	told := slices.IndexFunc(st.S.Outbox, func(e state.Effect) bool { return e.Text == state.RestoreReport })
+	told := slices.IndexFunc(st.S.Outbox, func(e state.Effect) bool { return e.Text == state.WasRestored })
 	if told < 0 || st.S.Cursor.Restored != nil || !st.S.Restore.Over {
 		t.Errorf("outbox %+v, restore %+v", st.S.Outbox, st.S.Restore)
 	}
