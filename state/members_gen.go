@@ -396,7 +396,6 @@ func (v *Moved) members(c *members.Coder) {
 }
 
 func (v *Elsewhere) members(c *members.Coder) {
-	members.OptText(c, "place", &v.Place)
 	members.OptTime(c, "since", &v.Since)
 	members.OptText(c, "host", &v.Host)
 	members.OptTime(c, "host_since", &v.HostSince)

@@ -106,7 +106,7 @@ type Restored struct {
 // apply holds everything that may have run or left since the backup was made.
 func (e Restored) apply(m *machine) {
 	m.Seed = cmp.Or(e.Seed, m.Seed)
-	m.Place = placeOf(m.Seed)
+	m.setPlace(placeOf(m.Seed))
 	m.line(Line{Kind: LineRecovery, What: WordRestored, From: e.From, Digest: m.Place, Sent: e.Made.UTC(), Reason: "made " + utc(e.Made)})
 	if m.Turn.Status != HeadIdle {
 		m.turnLine(WordReaped, WasRestored)
@@ -231,14 +231,15 @@ func (m *machine) missPrompts() {
 func (m *machine) applyRestoreLine(l Line) {
 	switch l.What {
 	case WordRestored:
-		m.Place = cmp.Or(l.Digest, m.Place)
+		m.setPlace(cmp.Or(l.Digest, m.Place))
 		m.restore(l.Sent, l.From)
 	case WordRestoredRead:
 		m.endRestore()
 	case WordMoved:
 		m.Moved = &Moved{At: l.At, To: l.To, Archive: l.Reason}
 	case WordMovedBack:
-		m.Moved, m.Place = nil, cmp.Or(l.Digest, m.Place)
+		m.Moved = nil
+		m.setPlace(cmp.Or(l.Digest, m.Place))
 	}
 }
 
@@ -409,7 +410,7 @@ func (Unmoved) apply(m *machine) {
 	}
 	to := m.Moved.To
 	m.Moved = nil
-	m.Place = placeOf(m.Seed + m.now.String()) // the other copy of the state has the same seed
+	m.setPlace(placeOf(m.Seed + m.now.String())) // the other copy of the state has the same seed
 	m.line(Line{Kind: LineRecovery, What: WordMovedBack, To: to, Digest: m.Place})
 }
 

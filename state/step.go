@@ -44,7 +44,10 @@ func newMachine(s *State, p Policy, now time.Time) *machine {
 // step runs the rules and applies the events.
 func (m *machine) step(events []Event) {
 	m.Serial++
-	m.IDsKeyed, m.Place = true, cmp.Or(m.Place, placeOf(m.Seed))
+	m.IDsKeyed = true
+	if m.Place == "" || m.Elsewhere.Since.IsZero() {
+		m.setPlace(cmp.Or(m.Place, placeOf(m.Seed)))
+	}
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
