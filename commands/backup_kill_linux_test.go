@@ -138,6 +138,7 @@ func TestMoveKilledAtEachWrite(t *testing.T) {
 			if out, code, _ := a.run(t.Context(), "move", "--cancel"); code != exitDone {
 				t.Fatalf("%s: move --cancel: %d\n%s", at, code, out)
 			}
+			a.poll(t) // it ends the restore
 			if err := os.Remove(archive); err != nil {
 				t.Fatal(err)
 			}

@@ -101,7 +101,7 @@ func listQuarantine(c *call, a *cycle.Agent) error {
 	}
 	s, err := a.Store.Read()
 	if err == nil && s.Unkept > 0 {
-		c.out.Warn("quarantine is full: %s rejected without a copy; mails among them are still unread in the mailbox", terminal.Count(s.Unkept, "item"))
+		c.out.Warn("quarantine is full: %s rejected without a copy; mails among them are still in the mailbox", terminal.Count(s.Unkept, "item"))
 	}
 	return err
 }

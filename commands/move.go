@@ -33,8 +33,9 @@ writes an archive as backup does. From then on the agent does nothing here: each
 command refuses, and says where it went. On the other machine, restore goes on
 where it stopped.
 
-If move is interrupted, run it again. --cancel brings the agent back here; then
-do not restore the archive anywhere.
+If move is interrupted, run it again. --cancel brings the agent back here, as
+after a restore, because the other machine may have worked; then do not restore
+the archive anywhere.
 
 Examples:
   agentstateloop move goulard.tar.gz --to newhost --secrets
@@ -122,7 +123,8 @@ type moveCancelOutput struct {
 	Back  bool   `json:"back"`
 }
 
-// takeBack brings the agent back to this machine.
+// takeBack brings the agent back to this machine. Nothing here shows whether the other machine has
+// worked since, so the state counts as restored from the archive of the move.
 func (o *moveOptions) takeBack(c *call, a *cycle.Agent) error {
 	if c.arg(0) != "" {
 		return terminal.Usagef("", "move --cancel takes no FILE")
@@ -134,11 +136,11 @@ func (o *moveOptions) takeBack(c *call, a *cycle.Agent) error {
 	if s.Moved == nil {
 		return c.print(moveCancelOutput{a.Handle, false}, "@%s was not moved\n", a.Handle)
 	}
-	if err := a.MarkStays(c.ctx); err != nil {
+	if err := a.MarkRestored(c.ctx, s.Moved.At, s.Moved.Archive); err != nil {
 		return err
 	}
 	install(c, a)
-	text := fmt.Sprintf("@%s works here again.", a.Handle)
+	text := fmt.Sprintf("@%s works here again, as after a restore: messages that the other machine may have answered wait for you.", a.Handle)
 	if s.Moved.Archive != "" {
 		text += fmt.Sprintf(" Remove %s and its copies: two agents must not share a mailbox.", s.Moved.Archive)
 	}

@@ -29,7 +29,7 @@ func scriptHappens(ts *testscript.TestScript, args []string) {
 	}
 	st := store.Store{Dir: ts.MkAbs("state"), Agent: "goulard3120"}
 	_, err = st.Commit(context.Background(), now(), func(s state.State, _ store.Recovery) (state.State, error) {
-		s.Elsewhere.Place, s.Elsewhere.Since = s.Place, now().Add(-time.Hour)
+		s.Elsewhere.Since = now().Add(-time.Hour)
 		return state.Step(s, []state.Event{e}, state.Policy{HasMail: true, Notices: true, Operator: "operator@example.com", Location: time.UTC}, now()), nil
 	})
 	ts.Check(err)

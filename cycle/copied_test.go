@@ -4,8 +4,11 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/emersion/go-imap/v2"
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/osfile"
@@ -33,6 +36,38 @@ func TestCopyRunsNothingTwice(t *testing.T) {
 	}
 	h.wantRuns(1)
 	if row := h.state().Restore; row == nil || row.Settled+row.Unknown != 1 {
+		t.Errorf("the restore has %+v, want one mail that is answered or unknown", row)
+	}
+}
+
+// TestCopyDuringPoll puts an old copy back while a poll reads the mailbox. Mail since the copy is
+// compared with the mailbox all the same, and the mail that this poll took runs once.
+func TestCopyDuringPoll(t *testing.T) {
+	h := newFixture(t)
+	h.pollAfter(time.Minute)
+	if !h.knowsFiles() {
+		t.Skip("files have no birth times here")
+	}
+	dir := h.agent.Store.Dir
+	runProgram(t, "cp", "-a", dir, dir+".copy")
+	h.receive(letter{id: "<one@example.com>", body: "deploy it"})
+	h.pollAfter(time.Minute)
+	h.wantRuns(1)
+	h.receive(letter{id: "<two@example.com>", body: "and this"})
+	var once sync.Once
+	replace := func(imap.NumSet, bool) error {
+		once.Do(func() {
+			check(t, os.RemoveAll(dir))
+			runProgram(t, "cp", "-a", dir+".copy", dir)
+		})
+		return nil
+	}
+	h.onFetch.Store(&replace)
+	for range 4 {
+		h.pollAfter(time.Minute)
+	}
+	h.wantReplies("I read: deploy it", "I read: and this")
+	if row := h.state().Restore; row == nil || row.Settled+row.Unknown != 1 || !row.Over {
 		t.Errorf("the restore has %+v, want one mail that is answered or unknown", row)
 	}
 }

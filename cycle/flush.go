@@ -164,8 +164,12 @@ func (a *Agent) Detach() error { return a.detacher().detach() }
 
 // PollDetached starts a poll as Detach does, with IfDue, NoTurn and linger, for a caller that must
 // end at once. With IfDue it starts no process unless something is due. The report says which.
-// Under a timer a poll of an engaged agent lingers as [Schedule].Linger says.
+// Under a timer a poll of an engaged agent lingers as [Schedule].Linger says. It returns a MovedError if
+// the agent was moved.
 func (a *Agent) PollDetached(o PollOptions, linger time.Duration) (Report, error) {
+	if err := a.Here(); err != nil {
+		return Report{}, err
+	}
 	args := []string{"poll", "--quiet"}
 	if o.IfDue {
 		skip, err := a.poller(nil).notDue()

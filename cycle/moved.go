@@ -64,8 +64,8 @@ func (a *Agent) MarkMoved(ctx context.Context, to, archive string) error {
 	return err
 }
 
-// MarkStays records that the agent lives here again: a move was taken back, or its archive was
-// unpacked here.
+// MarkStays records that the agent lives here again, and that no other machine has worked since the
+// move: its archive was unpacked here, or the move goes to another place.
 func (a *Agent) MarkStays(ctx context.Context) error {
 	_, err := a.journal().commit(ctx, state.Unmoved{})
 	return err

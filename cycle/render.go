@@ -159,7 +159,7 @@ func (r *renderer) text(s state.State, e state.Effect) (string, error) {
 	if len(e.Tells) > 0 {
 		return r.undelivered(s, e), nil
 	}
-	if e.Text == state.RestoreReport {
+	if e.Text == state.WasRestored {
 		return r.restoredReport(s, e.Channel == state.ByMail), nil
 	}
 	switch e.Kind {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -127,8 +128,8 @@ func (r *restoredMail) events(st *store.Store, s state.State) (events []state.Ev
 			events = append(events, state.Settled{Key: row.Key, Evidence: evidence})
 		}
 	}
-	for _, e := range s.Undelivered {
-		if e.Channel == state.ByMail && e.Reason == state.MayBeSent && r.answers.Sent(messageIDIn(st, e.File)) {
+	for _, e := range s.HeldEffects() {
+		if e.Channel == state.ByMail && r.answers.Sent(messageIDIn(st, e.File)) {
 			events = append(events, state.FoundSent{ID: e.ID})
 		}
 	}
@@ -206,12 +207,7 @@ func (ad *admission) rejectRead(m *mail.Message, raw io.Reader) (state.Event, er
 
 // hasAccepted reports whether the state has accepted a mail or a copy of it.
 func (ad *admission) hasAccepted(m *mail.Message) bool {
-	for _, digest := range []string{m.Digest, m.OldDigest} {
-		if _, known := ad.state.Seen[digest]; known && digest != "" {
-			return true
-		}
-	}
-	return ad.state.Accepts(m.Key)
+	return slices.ContainsFunc([]string{m.Key, m.Digest, m.OldDigest}, ad.state.Accepts)
 }
 
 // settleLater replaces the events of mails that a later mail of the same scan shows as answered.
@@ -251,6 +247,9 @@ func (r *renderer) restoredReport(s state.State, byMail bool) string {
 	if re.Blind != "" {
 		fmt.Fprintf(&b, "\nI could not read the folder for sent mail in full (%s),\nso more messages than necessary may be unknown.\n", re.Blind)
 	}
+	if re.Unkept > 0 {
+		fmt.Fprintf(&b, "\nThe quarantine had no room for more unknown mails: %d. They are in the mailbox,\nmarked read. Send me those again that I should run.\n", re.Unkept)
+	}
 	if failing := s.FailingMails(); len(failing) > 0 {
 		fmt.Fprintf(&b, "\nMails that the server does not deliver for now: %d. If they turn out to be\nunknown, I write again.\n", len(failing))
 	}
@@ -263,12 +262,7 @@ func (r *renderer) restoredReport(s state.State, byMail bool) string {
 	if more := len(rows) - mostRestored; more > 0 {
 		fmt.Fprintf(&b, "and %d more\n", more)
 	}
-	undelivered := 0
-	for _, e := range s.Undelivered {
-		if e.Reason == state.MayBeSent {
-			undelivered++
-		}
-	}
+	undelivered := len(s.HeldEffects())
 	if undelivered > 0 {
 		fmt.Fprintf(&b, "\nAnswers that were ready, and may have been sent already: %d.\n", undelivered)
 	}

@@ -385,6 +385,27 @@ func TestManyUnknownMails(t *testing.T) {
 	}
 }
 
+// TestMoreUnknownMailsThanFit checks that a full quarantine drops no unknown mail for another, and that the
+// report counts the mails without room.
+func TestMoreUnknownMailsThanFit(t *testing.T) {
+	t.Parallel()
+	h := newAwakeFixture(t)
+	dir := h.backup()
+	for n := range 503 {
+		h.receive(letter{id: fmt.Sprintf("<m%d@example.com>", n), subject: fmt.Sprintf("@%s order-%03d", handle, n)}, imap.FlagSeen)
+	}
+	h.restore(dir)
+	for range 5 {
+		h.poll()
+	}
+	h.wantCounted(500)
+	report := h.reportOfRestore()
+	wantWords(t, report, "order-000", "if you say so:     500", "no room for more unknown mails: 3.")
+	if dropped := h.lines(state.LineQuarantine); len(dropped) > 0 {
+		t.Errorf("the quarantine has dropped %+v", dropped)
+	}
+}
+
 // TestRestoredLargeMail checks that large mail of the restored mailbox is decided, too, and that the
 // report waits for it.
 func TestRestoredLargeMail(t *testing.T) {
@@ -515,8 +536,10 @@ func TestMovedAgentRefuses(t *testing.T) {
 	_, _, ring := h.agent.RingAtOnce("me", "wake up")
 	_, event := h.agent.TellEvent(t.Context(), cycle.EventMessage{From: "ci", Text: "red"})
 	_, halt := h.agent.Halt(t.Context(), "by hand")
+	_, detached := h.agent.PollDetached(cycle.PollOptions{}, 0)
+	_, dueDetached := h.agent.PollDetached(cycle.PollOptions{IfDue: true}, 0)
 	for what, err := range map[string]error{
-		"poll": poll, "tell": tell, "nudge": h.agent.Ring("me", "wake up"), "nudge at once": ring, "event": event, "halt": halt,
+		"poll": poll, "detached poll": detached, "detached poll if due": dueDetached, "tell": tell, "nudge": h.agent.Ring("me", "wake up"), "nudge at once": ring, "event": event, "halt": halt,
 		"drop": h.agent.Drop(t.Context(), key, "x"), "reset": h.agent.Reset(t.Context(), "note", "op"), "moved again": h.agent.MarkMoved(t.Context(), "third", ""),
 	} {
 		var moved *cycle.MovedError

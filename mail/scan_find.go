@@ -110,14 +110,9 @@ func (sc *scanner) placeRestored() error {
 // endRestored ends the restore once all mail that was in the mailbox then has been read. Until then a
 // large mail, a failed fetch or a UID that was not shown holds it open.
 func (sc *scanner) endRestored() {
-	cur := &sc.out.Cursor
-	if cur.Restored == nil || cur.Reread != nil || slices.ContainsFunc(cur.Owed, cur.Restored.Contains) {
-		return
+	if !sc.out.Cursor.OwesRestored(true) {
+		sc.out.Cursor.Restored = nil
 	}
-	if len(cur.Unseen) > 0 && cur.Restored.Contains(cur.Unseen[0].First) {
-		return
-	}
-	cur.Restored = nil
 }
 
 // rereadAll is how far before Complete a renumbered mailbox is read again, including read mail,

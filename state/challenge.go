@@ -78,10 +78,11 @@ func (q ChallengeQueue) openHash(hash string, now time.Time) (found OpenChalleng
 }
 
 // ToChallenge returns the key of the mail to ask the operator about at now. ok is false if no
-// question is due. After a restore it waits until the mailbox shows which mail was answered.
+// question is due. After a restore it waits for the first report: by then the mailbox has shown which
+// mail was answered.
 func (s State) ToChallenge(p Policy, now time.Time) (key string, ok bool) {
 	switch {
-	case !p.HasMail || s.Halted() || s.Cursor.Restored != nil:
+	case !p.HasMail || s.Halted() || s.Restore != nil && !s.Restore.Over && s.Restore.Told == 0:
 		return "", false
 	case len(s.Doubtful) > 0 && s.openAt(now, true) < maxOpenDoubtful:
 		return s.Doubtful[0], true

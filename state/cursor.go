@@ -166,9 +166,10 @@ type SourceRead struct {
 	Large  []uint32
 }
 
-// apply moves the cursor of the mailbox and lets silence count.
+// apply moves the cursor of the mailbox and lets silence count, unless this step restores the state:
+// a scan that began before the restore has not looked for the mail since the backup.
 func (e SourceRead) apply(m *machine) {
-	if e.Source != Mail {
+	if e.Source != Mail || m.restores {
 		return
 	}
 	m.mailRead = true
@@ -215,8 +216,9 @@ func (c *Cursor) redacted(redact func(string) string) *Cursor {
 	return &copied
 }
 
+// moveCursor replaces the cursor by that of a scan, unless the scan began before a restore.
 func (m *machine) moveCursor(c *Cursor, large []uint32) {
-	if c == nil {
+	if c == nil || m.restores {
 		return
 	}
 	next := c.Clone()

@@ -22,7 +22,6 @@ const (
 type Elsewhere struct {
 	// Since is when the state got its Place, and HostSince when the mesh first knew it on Host.
 	// Older signs are of the machine that the agent has left.
-	Place     string    `json:"place,omitempty"`
 	Since     time.Time `json:"since,omitzero"`
 	Host      string    `json:"host,omitempty"`
 	HostSince time.Time `json:"host_since,omitzero"`
@@ -67,7 +66,6 @@ type ElsewhereSeen Sign
 
 // apply notes the sign, if it is the newest and not of a machine that the agent has left.
 func (e ElsewhereSeen) apply(m *machine) {
-	m.renewPlace()
 	sign, since := Sign(e), m.SignsSince(m.now)
 	sign.At = earlier(sign.At.UTC(), m.now)
 	if sign.Host != "" {
@@ -90,16 +88,13 @@ func (m *machine) noteHost(host string) {
 	}
 }
 
-// renewPlace drops the signs of the state that had another place.
-func (m *machine) renewPlace() {
-	if m.Elsewhere.Place != m.Place || m.Elsewhere.Since.IsZero() {
-		m.Elsewhere.Place, m.Elsewhere.Since, m.Elsewhere.Sign = m.Place, m.now, Sign{}
-	}
+// setPlace gives the state another place. It drops the sign of the state that had the old one.
+func (m *machine) setPlace(place string) {
+	m.Place, m.Elsewhere.Since, m.Elsewhere.Sign = place, m.now, Sign{}
 }
 
 // endElsewhere forgets a sign after a day.
 func (m *machine) endElsewhere() {
-	m.renewPlace()
 	sign := m.Elsewhere.Sign
 	if sign.At.IsZero() || m.now.Sub(sign.At) < elsewhereFor {
 		return
@@ -119,15 +114,15 @@ func (m *machine) tellElsewhere() {
 		"TWO MACHINES work as @%s: this one (%s), and another one (%s), which last worked at %s.\n\n"+
 			"Both may answer your mail, so an answer may come twice, and a message from another agent reaches only one of them.\n\n"+
 			"%s\n\nI will remind you once a day, until a day has passed without a sign of the other machine.",
-		m.Agent, m.Elsewhere.here(), sign.Other(), utc(sign.At), TwoMachinesHint)})
+		m.Agent, m.here(), sign.Other(), utc(sign.At), TwoMachinesHint)})
 }
 
 // here names this machine.
-func (e Elsewhere) here() string {
-	if e.Host == "" {
-		return "place " + e.Place
+func (i Identity) here() string {
+	if i.Elsewhere.Host == "" {
+		return "place " + i.Place
 	}
-	return "host " + e.Host + ", place " + e.Place
+	return "host " + i.Elsewhere.Host + ", place " + i.Place
 }
 
 // TwoMachinesHint says what to do about two machines.

@@ -396,7 +396,6 @@ func (v *Moved) members(c *members.Coder) {
 }
 
 func (v *Elsewhere) members(c *members.Coder) {
-	members.OptText(c, "place", &v.Place)
 	members.OptTime(c, "since", &v.Since)
 	members.OptText(c, "host", &v.Host)
 	members.OptTime(c, "host_since", &v.HostSince)
@@ -477,6 +476,7 @@ func (v *Restore) members(c *members.Coder) {
 	members.OptNumber(c, "settled", &v.Settled)
 	members.OptNumber(c, "run", &v.Run)
 	members.OptNumber(c, "unknown", &v.Unknown)
+	members.OptNumber(c, "unkept", &v.Unkept)
 	members.OptTexts(c, "asked", &v.Asked)
 	members.OptText(c, "blind", &v.Blind)
 	members.OptNumber(c, "tries", &v.Tries)

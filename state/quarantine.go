@@ -46,7 +46,7 @@ func (e Rejected) apply(m *machine) {
 		l.Number = m.Numbers.Quarantined + 1
 	}
 	if l.Gate == GateRestored && l.What != WordCopy {
-		m.noteUnknown()
+		m.noteUnknown(l.isKept())
 	}
 	m.line(l)
 	m.applyGateLine(l)

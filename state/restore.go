@@ -35,8 +35,9 @@ const (
 
 	HeldReason = "restored from a backup: it may have run already"
 	MayBeSent  = "restored from a backup: it may have been sent already"
-	// ReapedByRestore is the reason of the turn that a restore ended. It does not run again by itself.
-	ReapedByRestore = "the state was restored from a backup"
+	// WasRestored is the reason of the turn and the ack that a restore ended. They do not come again by
+	// themselves. It is also the text of the notice about a restore; package cycle renders the list.
+	WasRestored = "the state was restored from a backup"
 
 	heldNote = "This message comes from a restored backup, so an earlier attempt may have done its work: check before you repeat it."
 )
@@ -66,6 +67,7 @@ type Restore struct {
 	Settled int       `json:"settled,omitempty"` // messages that were answered since the backup
 	Run     int       `json:"run,omitempty"`     // mails that came since, and run now
 	Unknown int       `json:"unknown,omitempty"` // mails that the gate GateRestored holds back
+	Unkept  int       `json:"unkept,omitempty"`  // of these, mails for which the quarantine had no room
 	Asked   []string  `json:"asked,omitempty"`   // keys of the items in quarantine whose challenge was closed
 
 	// Blind is why the folder for sent mail did not count, or "". Tries counts the polls that could
@@ -104,15 +106,16 @@ type Restored struct {
 // apply holds everything that may have run or left since the backup was made.
 func (e Restored) apply(m *machine) {
 	m.Seed = cmp.Or(e.Seed, m.Seed)
-	m.Place = placeOf(m.Seed)
+	m.setPlace(placeOf(m.Seed))
 	m.line(Line{Kind: LineRecovery, What: WordRestored, From: e.From, Digest: m.Place, Sent: e.Made.UTC(), Reason: "made " + utc(e.Made)})
 	if m.Turn.Status != HeadIdle {
-		m.turnLine(WordReaped, ReapedByRestore)
+		m.turnLine(WordReaped, WasRestored)
 	}
 	m.restore(e.Made.UTC(), e.From)
+	m.restores = true
 	m.holdOutbox()
 	m.missPrompts()
-	m.withdrawAck("the state was restored from a backup")
+	m.withdrawAck(WasRestored)
 	m.enter(IDLE, "restored from a backup")
 	m.WokenBy, m.Unmailed = "", false
 	m.schedule()
@@ -173,6 +176,16 @@ func (r Received) HeldRows() (held []Message) {
 	return held
 }
 
+// HeldEffects returns the rows that a restore has moved to Undelivered, because they may have been sent.
+func (d Deliveries) HeldEffects() (held []Effect) {
+	for _, e := range d.Undelivered {
+		if e.Reason == MayBeSent {
+			held = append(held, e)
+		}
+	}
+	return held
+}
+
 // holdOutbox ends the rows of the outbox that may have left since the backup was made. The mesh
 // recognises a message that comes again, so a young one stays. A mail with a content is kept in
 // Undelivered, where a person decides. Any other mail is worth something only at its time.
@@ -208,7 +221,7 @@ func (m *machine) missPrompts() {
 		row.AskedBy, row.AskedUntil = "", time.Time{}
 		if at := m.newest(m.policy, c, *row, m.now); !at.IsZero() {
 			row.noteDone(at)
-			m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and the state was restored from a backup since", m.localTime(at)))
+			m.promptLine(*row, WordMissed, PromptKey(c.Name, at), fmt.Sprintf("it was due at %s, and %s since", m.localTime(at), WasRestored))
 		}
 		m.planNext(row, c)
 	}
@@ -218,14 +231,15 @@ func (m *machine) missPrompts() {
 func (m *machine) applyRestoreLine(l Line) {
 	switch l.What {
 	case WordRestored:
-		m.Place = cmp.Or(l.Digest, m.Place)
+		m.setPlace(cmp.Or(l.Digest, m.Place))
 		m.restore(l.Sent, l.From)
 	case WordRestoredRead:
 		m.endRestore()
 	case WordMoved:
 		m.Moved = &Moved{At: l.At, To: l.To, Archive: l.Reason}
 	case WordMovedBack:
-		m.Moved, m.Place = nil, cmp.Or(l.Digest, m.Place)
+		m.Moved = nil
+		m.setPlace(cmp.Or(l.Digest, m.Place))
 	}
 }
 
@@ -308,15 +322,16 @@ func (m *machine) noteRestoredRun(uid uint32) {
 	}
 }
 
-func (m *machine) noteUnknown() {
-	if m.Restore != nil {
-		m.Restore.Unknown++
-		m.Restore.Late++
+func (m *machine) noteUnknown(kept bool) {
+	if m.Restore == nil {
+		return
+	}
+	m.Restore.Unknown++
+	m.Restore.Late++
+	if !kept {
+		m.Restore.Unkept++
 	}
 }
-
-// RestoreReport is the text of the notice about a restore. Package cycle renders the list.
-const RestoreReport = "the state was restored from a backup"
 
 // tellRestored tells the operator once the mailbox was read. A mail that its server does not deliver
 // does not hold up the report: if it turns out to be unknown, it has a second one.
@@ -330,12 +345,12 @@ func (m *machine) tellRestored() {
 		return
 	}
 	ended := m.Cursor.Restored == nil || !m.policy.HasMail
-	if !ended && (!m.mailRead || m.Cursor.owesRestored()) {
+	if !ended && (!m.mailRead || m.Cursor.OwesRestored(false)) {
 		return
 	}
 	if r.Told == 0 || ended && r.Late > 0 {
 		r.Told, r.Late = r.Told+1, 0
-		m.tellOperator(Effect{Thread: m.subject("restored from a backup"), Text: RestoreReport})
+		m.tellOperator(Effect{Thread: m.subject("restored from a backup"), Text: WasRestored})
 	}
 	if ended {
 		m.line(Line{Kind: LineRecovery, What: WordRestoredRead, Reason: fmt.Sprintf("%s answered since the backup, %s run now, %s for you to decide",
@@ -352,10 +367,13 @@ func (m *machine) endRestore() {
 	}
 }
 
-// owesRestored reports whether mail of the restored mailbox is still to be read, apart from mail that
-// cannot be fetched for now.
-func (c Cursor) owesRestored() bool {
-	waits := func(uid uint32) bool { _, fails := c.Failures[uid]; return !fails && c.Restored.Contains(uid) }
+// OwesRestored reports whether mail of the restored mailbox is still to be read. Mail that cannot be
+// fetched for now counts if failing is set.
+func (c Cursor) OwesRestored(failing bool) bool {
+	waits := func(uid uint32) bool {
+		_, fails := c.Failures[uid]
+		return (failing || !fails) && c.Restored.Contains(uid)
+	}
 	return c.Reread != nil || slices.ContainsFunc(c.Owed, waits) || len(c.Unseen) > 0 && c.Restored.Contains(c.Unseen[0].First)
 }
 
@@ -381,7 +399,8 @@ func (e Moved) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Unmoved reports that a move was taken back, or that its archive was unpacked here.
+// Unmoved reports that the archive of a move was unpacked here, or that the move goes to another place.
+// A move that is taken back is a restore from its archive, because the other machine may have worked.
 type Unmoved struct{}
 
 // apply lets the agent work here.
@@ -391,7 +410,7 @@ func (Unmoved) apply(m *machine) {
 	}
 	to := m.Moved.To
 	m.Moved = nil
-	m.Place = placeOf(m.Seed + m.now.String()) // the other copy of the state has the same seed
+	m.setPlace(placeOf(m.Seed + m.now.String())) // the other copy of the state has the same seed
 	m.line(Line{Kind: LineRecovery, What: WordMovedBack, To: to, Digest: m.Place})
 }
 

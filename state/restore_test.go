@@ -203,13 +203,30 @@ func TestUnreadMailbox(t *testing.T) {
 	}
 }
 
+// TestScanFromBeforeRestore checks that a scan which began before its step restored the state does not
+// count as the one that compares the mailbox.
+func TestScanFromBeforeRestore(t *testing.T) {
+	for _, scan := range []string{"poll", "poll fails=6 \"corrupt\""} {
+		st := statetest.New()
+		play(t, st, "08:00 poll")
+		play(t, st, "10:00 restored backup.tar made=08:00; mail m1 uid=1; "+scan)
+		if s := st.S; s.Cursor.Restored == nil || s.Restore.Over || s.Restore.Told != 0 || !s.Cursor.Complete.Before(s.Restore.At) {
+			t.Errorf("%s: cursor %+v, restore %+v", scan, s.Cursor, s.Restore)
+		}
+		play(t, st, "10:01 poll")
+		if s := st.S; s.Cursor.Restored != nil || !s.Restore.Over {
+			t.Errorf("%s: after the next scan: cursor %+v, restore %+v", scan, s.Cursor, s.Restore)
+		}
+	}
+}
+
 // TestRestoreWithoutMail checks that an agent without mail tells what it holds at once.
 func TestRestoreWithoutMail(t *testing.T) {
 	st := statetest.New()
 	st.P.HasMail, st.P.Peers = false, []string{"dorlange3120"}
 	play(t, st, "08:00 mesh q1 id=q1 correlation=c1; poll")
 	play(t, st, "09:00 restored backup.tar made=08:00")
-	told := slices.IndexFunc(st.S.Outbox, func(e state.Effect) bool { return e.Text == state.RestoreReport })
+	told := slices.IndexFunc(st.S.Outbox, func(e state.Effect) bool { return e.Text == state.WasRestored })
 	if told < 0 || st.S.Cursor.Restored != nil || !st.S.Restore.Over {
 		t.Errorf("outbox %+v, restore %+v", st.S.Outbox, st.S.Restore)
 	}

@@ -44,7 +44,10 @@ func newMachine(s *State, p Policy, now time.Time) *machine {
 // step runs the rules and applies the events.
 func (m *machine) step(events []Event) {
 	m.Serial++
-	m.IDsKeyed, m.Place = true, cmp.Or(m.Place, placeOf(m.Seed))
+	m.IDsKeyed = true
+	if m.Place == "" || m.Elsewhere.Since.IsZero() {
+		m.setPlace(cmp.Or(m.Place, placeOf(m.Seed)))
+	}
 	if m.PhaseSince.IsZero() {
 		m.PhaseSince = m.now
 	}
@@ -198,6 +201,7 @@ type machine struct {
 	order    func([]Rule) []Rule
 
 	mailRead bool   // this step has read the mailbox to its end
+	restores bool   // this step restores the state, so its cursors come from before that
 	newSign  bool   // this step has a new sign of another machine
 	foreign  bool   // the UIDs of this step belong to another mailbox
 	wokenFor string // sender and reason of the nudge that is applied now

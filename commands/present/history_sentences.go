@@ -206,7 +206,7 @@ func (r *HistoryReader) ended(l state.Line) sentence {
 
 // reaped describes the end of a turn whose process died. After a restore its message is held.
 func (r *HistoryReader) reaped(l state.Line) sentence {
-	if l.Reason == state.ReapedByRestore {
+	if l.Reason == state.WasRestored {
 		return sentenceOf("its turn was interrupted", reasonSuffix(l.Reason))
 	}
 	return sentenceOf("its turn was interrupted and runs again", reasonSuffix(l.Reason))

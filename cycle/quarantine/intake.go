@@ -103,11 +103,11 @@ func (in *Intake) admit(item Item) (bool, error) {
 	if slices.ContainsFunc(in.items, func(old Item) bool { return old.Key == item.Key }) {
 		return true, nil // its place is reserved, or a poll kept it and died before its commit
 	}
-	if !in.withinLimits(item) {
+	if !in.withinLimits(item) || !in.fitsWithRestored(item) {
 		return false, nil
 	}
 	in.items = append(in.items, item)
-	for in.full() && len(in.items) > 1 {
+	for len(in.items) > 1 && full(in.items) {
 		if err := in.evict(); err != nil {
 			return false, err
 		}
@@ -178,31 +178,51 @@ func (in *Intake) account(item Item) string {
 	return account
 }
 
-func (in *Intake) full() bool {
+// fitsWithRestored reports whether an item has room without the eviction of mail that a restore
+// rejected. The report about the restore has promised that mail to the operator.
+func (in *Intake) fitsWithRestored(item Item) bool {
+	kept := []Item{item}
+	for _, old := range in.items {
+		if old.Gate == state.GateRestored {
+			kept = append(kept, old)
+		}
+	}
+	return len(kept) == 1 || !full(kept)
+}
+
+func full(items []Item) bool {
 	bytes := int64(0)
-	for _, item := range in.items {
+	for _, item := range items {
 		bytes += item.Size
 	}
-	return len(in.items) > maxItems || bytes > maxBytes
+	return len(items) > maxItems || bytes > maxBytes
 }
 
 // evict removes the oldest item of the account with the largest share of the folder. It spares
-// the newest item, which needs the room.
+// the newest item, which needs the room, and mail that a restore rejected.
 func (in *Intake) evict() error {
 	share := map[string]float64{}
 	for _, item := range in.items {
 		share[in.account(item)] += 1.0/maxItems + float64(item.Size)/maxBytes
 	}
-	victim := -1
+	victim, asked := -1, -1
 	for i, item := range in.items[:len(in.items)-1] { // oldest first
-		if in.state.Asks(item.Key) {
-			continue // the operator was asked about it and may still answer
+		if item.Gate == state.GateRestored {
+			continue
+		}
+		if in.state.Asks(item.Key) { // the operator may still answer
+			if asked < 0 {
+				asked = i
+			}
+			continue
 		}
 		if victim < 0 || share[in.account(item)] > share[in.account(in.items[victim])] {
 			victim = i
 		}
 	}
-	victim = max(victim, 0)
+	if victim < 0 {
+		victim = asked
+	}
 	key := in.items[victim].Key
 	delete(in.spent, in.account(in.items[victim]))
 	in.items = slices.Delete(in.items, victim, victim+1)

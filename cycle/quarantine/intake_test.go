@@ -195,6 +195,46 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// TestRestoredMailStays checks that mail which a restore rejected makes room for nothing, and that an item
+// without room evicts no other item.
+func TestRestoredMailStays(t *testing.T) {
+	const big = maxBytes / 4
+	restored := func(n int, size int64) []Item { return old(state.GateRestored, n, size) }
+	asks := state.State{ChallengeQueue: state.ChallengeQueue{Unasked: []string{"a0"}}}
+	for name, c := range map[string]struct {
+		state state.State
+		items []Item
+		gate  string
+		size  int64
+		kept  bool
+		want  string // evicted
+	}{
+		"another item goes first":               {items: slices.Concat(restored(maxItems-1, 1), old("a", 1, 1)), gate: state.GateRestored, size: 1, kept: true, want: "[a0]"},
+		"also one that the operator may answer": {state: asks, items: slices.Concat(restored(maxItems-1, 1), old("a", 1, 1)), gate: state.GateRestored, size: 1, kept: true, want: "[a0]"},
+		"no room for one more":                  {items: restored(maxItems, 1), gate: state.GateRestored, size: 1, want: "[]"},
+		"no room for mail of another gate":      {items: restored(maxItems, 1), gate: "trust", size: 1, want: "[]"},
+		"no room for its bytes":                 {items: slices.Concat(restored(3, big), old("a", 1, 1)), gate: state.GateRestored, size: big + 1, want: "[]"},
+		"room for its bytes":                    {items: slices.Concat(restored(3, big), old("a", 1, 1)), gate: state.GateRestored, size: big, kept: true, want: "[a0]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, _ := held(t, c.state, c.items...)
+			v := verdict("new")
+			v.Gate = c.gate
+			unkept, err := in.Keep(v, "", c.size, strings.NewReader(""))
+			if err != nil || unkept == c.kept {
+				t.Errorf("unkept %v, %v", unkept, err)
+			}
+			gone := []string{}
+			for _, e := range in.evicted {
+				gone = append(gone, e.(state.Discarded).Key)
+			}
+			if got := fmt.Sprint(gone); got != c.want {
+				t.Errorf("evicted: %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
 // TestNewItemLargerThanAll checks that an item is not evicted for itself.
 func TestNewItemLargerThanAll(t *testing.T) {
 	in, files := held(t, state.State{}, old("a", 2, 1)...)

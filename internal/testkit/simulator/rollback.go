@@ -17,7 +17,6 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/osfile"
-	"agentstateloop/state"
 )
 
 // This file plays backups: the whole state directory is replaced by an earlier one, while the
@@ -299,10 +298,8 @@ func (w *World) heldKeys() (rows, items, effects []string) {
 			rows = append(rows, m.Key)
 		}
 	}
-	for _, e := range s.Undelivered {
-		if e.Reason == state.MayBeSent {
-			effects = append(effects, e.ID)
-		}
+	for _, e := range s.HeldEffects() {
+		effects = append(effects, e.ID)
 	}
 	w.run("inbox list", nil, func(_ context.Context, a *cycle.Agent) error {
 		found, err := a.View().Quarantined()
