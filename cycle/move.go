@@ -46,8 +46,8 @@ func (a *Agent) Move(ctx context.Context, o MoveOptions, write func() error) err
 		return err
 	}
 	if s.Moved == nil || s.Moved.To != o.To || s.Moved.Archive != o.Archive {
-		if s.Moved != nil { // to another place: a moved state takes one change only
-			if err := a.MarkStays(ctx); err != nil {
+		if s.Moved != nil { // to another place, and the first one may have worked
+			if err := a.MarkRestored(ctx, s.Moved.At, s.Moved.Archive); err != nil {
 				return err
 			}
 		}

@@ -44,6 +44,25 @@ func TestMoveOfRemovedAgent(t *testing.T) {
 	}
 }
 
+// TestMoveToAnotherPlace moves an agent that was moved already. The first place may have worked, so the
+// messages that wait are held. The same move again changes nothing.
+func TestMoveToAnotherPlace(t *testing.T) {
+	h := newAwakeFixture(t)
+	h.queue("waits")
+	for range 2 {
+		if _, err := h.move(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if s := h.state(); s.Moved == nil || len(s.HeldRows()) != 0 {
+			t.Fatalf("moved %+v, held %+v", s.Moved, s.HeldRows())
+		}
+	}
+	check(t, h.agent.Move(t.Context(), cycle.MoveOptions{To: "third", Archive: "/b"}, func() error { return nil }))
+	if s := h.state(); s.Moved == nil || s.Moved.To != "third" || len(s.HeldRows()) != 1 || s.Restore == nil || s.Restore.From != "/a" {
+		t.Errorf("moved %+v, held %+v, restore %+v", s.Moved, s.HeldRows(), s.Restore)
+	}
+}
+
 // TestMoveWaits checks that a move reports each holder once, waits for it, and that an interrupted
 // move holds no lock.
 func TestMoveWaits(t *testing.T) {

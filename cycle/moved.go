@@ -65,7 +65,7 @@ func (a *Agent) MarkMoved(ctx context.Context, to, archive string) error {
 }
 
 // MarkStays records that the agent lives here again, and that no other machine has worked since the
-// move: its archive was unpacked here, or the move goes to another place.
+// move: its archive was unpacked here.
 func (a *Agent) MarkStays(ctx context.Context) error {
 	_, err := a.journal().commit(ctx, state.Unmoved{})
 	return err

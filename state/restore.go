@@ -399,8 +399,8 @@ func (e Moved) Redacted(redact func(string) string) Event {
 	return e
 }
 
-// Unmoved reports that the archive of a move was unpacked here, or that the move goes to another place.
-// A move that is taken back is a restore from its archive, because the other machine may have worked.
+// Unmoved reports that the archive of a move was unpacked here. A move that is taken back, or goes to
+// another place, is a restore from its archive, because the first machine may have worked.
 type Unmoved struct{}
 
 // apply lets the agent work here.
