@@ -1,6 +1,7 @@
 package natsmesh_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -25,6 +26,12 @@ func TestAwayAgents(t *testing.T) {
 	}
 	bob.Host = "gamma"
 	take(t, bob)
+	e.Until("both hosts are in the registry", func(ctx context.Context) error { // the server stores a look for work later than it answers it
+		if seen, err := alice.Seen(ctx); err != nil || len(seen) != 1 || len(seen[0].Hosts) != 2 {
+			return fmt.Errorf("seen: %+v, %v", seen, err)
+		}
+		return nil
+	})
 	later := time.Now().Add(time.Hour)
 	for _, away := range []bool{false, true} {
 		if away {
@@ -62,6 +69,12 @@ func TestHosts(t *testing.T) {
 	}
 	alice.Host = "gamma"
 	take(t, alice)
+	e.Until("both hosts are in the registry", func(ctx context.Context) error {
+		if _, others, err := alice.Hosts(ctx); err != nil || len(others) == 0 {
+			return fmt.Errorf("others: %+v, %v", others, err)
+		}
+		return nil
+	})
 	if here, others, err = alice.Hosts(t.Context()); err != nil || here != "gamma" || len(others) != 1 || others[0].Host != "beta" || time.Since(others[0].SeenAt) > time.Minute {
 		t.Errorf("two machines: here %q, others %+v, %v", here, others, err)
 	}
