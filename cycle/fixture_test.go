@@ -87,6 +87,19 @@ func (t *traffic) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// settled returns the number of bytes when no more come: the server says goodbye after the poll has
+// ended.
+func (t *traffic) settled() int64 {
+	for last := t.n.Load(); ; {
+		time.Sleep(50 * time.Millisecond)
+		n := t.n.Load()
+		if n == last {
+			return n
+		}
+		last = n
+	}
+}
+
 // clock is the time of a fixture.
 type clock struct {
 	mu    sync.Mutex

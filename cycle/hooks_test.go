@@ -111,13 +111,13 @@ func TestHookRetries(t *testing.T) {
 	if n := len(got("/x")); n != 1 {
 		t.Fatalf("%d calls before the pause", n)
 	}
-	traffic := h.traffic.n.Load()
+	traffic := h.traffic.settled()
 	for range 4 {
 		h.clock.advance(2 * time.Minute)
 		_, err := h.agent.Poll(t.Context(), cycle.PollOptions{IfDue: true})
 		check(t, err)
 	}
-	if h.traffic.n.Load() != traffic {
+	if h.traffic.settled() != traffic {
 		t.Error("a poll for hooks has read mail")
 	}
 	ids := map[string]int{}

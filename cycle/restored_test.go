@@ -530,7 +530,7 @@ func TestMovedAgentRefuses(t *testing.T) {
 	h.receive(letter{id: "<one@example.com>", body: "the order"})
 	key := h.queue("waits")
 	check(t, h.agent.MarkMoved(t.Context(), "otherhost", "/backup/goulard.tar"))
-	before, traffic := h.state(), h.traffic.n.Load()
+	before, traffic := h.state(), h.traffic.settled()
 	_, poll := h.agent.Poll(t.Context(), cycle.PollOptions{ByHand: true})
 	_, tell := h.agent.Tell(t.Context(), "me", "more")
 	_, _, ring := h.agent.RingAtOnce("me", "wake up")
@@ -553,7 +553,7 @@ func TestMovedAgentRefuses(t *testing.T) {
 		t.Errorf("a listener would poll: %q, %v", reason, err)
 	}
 	h.wantEmpty(store.NudgesDir)
-	if after := h.state(); after.Serial != before.Serial || h.traffic.n.Load() != traffic {
+	if after := h.state(); after.Serial != before.Serial || h.traffic.settled() != traffic {
 		t.Errorf("serial %d, was %d; %d bytes of mail, were %d", after.Serial, before.Serial, h.traffic.n.Load(), traffic)
 	}
 	if st := h.status(); st.Agent != handle {
