@@ -91,7 +91,7 @@ func (t *traffic) Write(p []byte) (int, error) {
 // ended.
 func (t *traffic) settled() int64 {
 	for last := t.n.Load(); ; {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the server gives no sign of its last word
 		n := t.n.Load()
 		if n == last {
 			return n
