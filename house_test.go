@@ -51,7 +51,7 @@ func rooms() []room {
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/page", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
 		{"commands/backup", "writes and restores the archive of an agent: which files, and where they belong", slices.Concat([]string{"cycle/archive"}, command)},
 		{"commands/doctor", "the checks of `doctor`", command},
@@ -59,6 +59,7 @@ func rooms() []room {
 		{"commands/removal", "the files of an agent that `uninstall --purge` removes, and their removal", slices.Concat([]string{"commands/setup", "cycle/listen"}, command)},
 		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/view", "mesh", "state"}},
 		{"commands/manual", "manual pages, from the texts of help pages and the example configuration; text in, text out", nil},
+		{"commands/page", "the page of `listen` and `status --html`, and the metrics", slices.Concat([]string{"commands/present", "commands/terminal", "cycle/listen"}, fromCycle)},
 		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},
 		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
 		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},
@@ -100,6 +101,7 @@ func rooms() []room {
 		{"internal/secret", "known secrets and their redaction", []string{"internal/plain"}},
 
 		{testkit, "test machinery: ports and folders", nil},
+		{testkit + "/browser", "drives a headless Chromium", nil},
 		{testkit + "/clitest", "stand-ins for agent programs", nil},
 		{testkit + "/crontest", "a crontab(1) for tests", nil},
 		{testkit + "/fleettest", "starts the real nats-server", nil},
