@@ -94,11 +94,12 @@ func rooms() []room {
 		{"internal/account", "the user who runs the program: home directory and name", nil},
 		{"internal/capture", "runs a program, and keeps its output up to a limit", nil},
 		{"internal/lazy", "regular expressions that are compiled at their first use", nil},
-		{"internal/members", "writes and reads JSON without reflection", nil},
+		{"internal/members", "writes and reads JSON without reflection", []string{"internal/order"}},
 		{"internal/memory", "ends the process when it uses too much memory", []string{"internal/secret"}},
+		{"internal/order", "sorts slices with little code in the binary", nil},
 		{"internal/osfile", "opens regular files only, and makes names survive a power loss", nil},
 		{"internal/plain", "makes foreign text safe to show", nil},
-		{"internal/secret", "known secrets and their redaction", []string{"internal/plain"}},
+		{"internal/secret", "known secrets and their redaction", []string{"internal/order", "internal/plain"}},
 
 		{testkit, "test machinery: ports and folders", nil},
 		{testkit + "/browser", "drives a headless Chromium", nil},
@@ -382,6 +383,21 @@ func TestCryptoTLSVerifies(t *testing.T) {
 		for n := range ast.Preorder(s.file) {
 			if id, ok := n.(*ast.Ident); ok && id.Name == "InsecureSkipVerify" {
 				t.Errorf("%s: %s", s.at(id), id.Name)
+			}
+		}
+	}
+}
+
+// TestSortingIsShared refuses the functions of package slices that have a copy of their algorithm
+// for each type (docs/decisions/0076-sorting.md).
+func TestSortingIsShared(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.test || isTestkit(s.folder) {
+			continue
+		}
+		for call := range selectors(s.file, "slices") {
+			if name := call.Sel.Name; name == "SortFunc" || name == "SortStableFunc" {
+				t.Errorf("%s: slices.%s: package internal/order does this with less code", s.at(call), name)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
@@ -69,7 +70,7 @@ func (o *historyOptions) printCost(c *call) error {
 		return err
 	}
 	if by == bySender { // the other rows are in order of time
-		slices.SortStableFunc(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
+		order.Stable(sum.Rows, func(a, b *costRow) int { return cmp.Compare(b.cost, a.cost) })
 	}
 	if c.json {
 		return c.out.JSON(sum)

@@ -12,6 +12,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/view"
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
@@ -147,7 +148,7 @@ func otherPresences(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, 
 	for _, other := range found {
 		list = append(list, other)
 	}
-	slices.SortFunc(list, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
+	order.Sort(list, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
 	return list, nil
 }
 

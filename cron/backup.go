@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"agentstateloop/internal/lazy"
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 )
 
@@ -138,7 +139,7 @@ func (t Table) backups() []string {
 			infos = append(infos, info)
 		}
 	}
-	slices.SortFunc(infos, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	order.Sort(infos, func(a, b fs.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
 	var paths []string
 	for _, info := range infos {
 		paths = append(paths, filepath.Join(t.Backup, info.Name()))

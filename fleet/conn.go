@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/secret"
 )
 
@@ -182,7 +182,7 @@ func (c *Conn) dialAny(ctx context.Context) (*link, error) {
 	c.mu.Lock()
 	failedServer := c.failedServer
 	c.mu.Unlock()
-	slices.SortStableFunc(servers, func(a, b *url.URL) int {
+	order.Stable(servers, func(a, b *url.URL) int {
 		return int(boolOrder(a.Host == failedServer)) - int(boolOrder(b.Host == failedServer))
 	})
 	var reasons []string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/state"
 
 	"github.com/emersion/go-imap/v2"
@@ -50,7 +51,7 @@ func (sc *scanner) noteReport(h *head) {
 // first.
 func (sc *scanner) takeReports() error {
 	reports := &sc.out.Cursor.Reports
-	slices.SortStableFunc(*reports, func(a, b state.UnreadReport) int {
+	order.Stable(*reports, func(a, b state.UnreadReport) int {
 		if a.Likely == b.Likely {
 			return 0
 		}

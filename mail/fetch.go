@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 
@@ -92,7 +93,7 @@ func (s *Session) readHeads(cmd *imapclient.FetchCommand, maxBytes int64, limit 
 		heads = append(heads, h)
 	}
 	err := s.answered(cmd)
-	slices.SortFunc(heads, func(a, b head) int { return cmp.Compare(a.uid, b.uid) })
+	order.Sort(heads, func(a, b head) int { return cmp.Compare(a.uid, b.uid) })
 	return heads, err
 }
 

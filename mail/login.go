@@ -7,9 +7,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
@@ -302,7 +302,7 @@ func secretForms(s Server, value string) []string {
 		}
 	}
 	// The longest form comes first, because it may contain another one.
-	slices.SortFunc(t, func(a, b string) int { return len(b) - len(a) })
+	order.Sort(t, func(a, b string) int { return len(b) - len(a) })
 	return t
 }
 

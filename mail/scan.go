@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
@@ -158,7 +159,7 @@ func (sc *scanner) scan(run func() error) (Scan, error) {
 		err = sc.unproven
 	}
 	sc.endFetches()
-	slices.SortFunc(sc.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
+	order.Sort(sc.out.Messages, func(a, b Message) int { return cmp.Compare(a.UID, b.UID) })
 	if err != nil {
 		return sc.out, fmt.Errorf("scan %s: %w", sc.mailbox.name(), cause(sc.ctx, err))
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
 
@@ -243,7 +244,7 @@ func foundUIDs(set imap.UIDSet, mails uint32) (uids []uint32, more bool, err err
 		}
 		ranges[i] = imap.UIDRange{Start: min(r.Start, r.Stop), Stop: max(r.Start, r.Stop)}
 	}
-	slices.SortFunc(ranges, func(a, b imap.UIDRange) int { return cmp.Compare(a.Start, b.Start) })
+	order.Sort(ranges, func(a, b imap.UIDRange) int { return cmp.Compare(a.Start, b.Start) })
 
 	var count, past uint64 // past is the first UID that is not counted yet
 	for i, r := range ranges {

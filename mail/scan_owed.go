@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
 	"agentstateloop/state"
@@ -42,7 +43,7 @@ func (sc *scanner) dueMail() (owed, failing []uint32) {
 func (sc *scanner) due(uids []uint32) []uint32 {
 	failures := sc.out.Cursor.Failures
 	uids = slices.DeleteFunc(uids, func(u uint32) bool { return !failures[u].Due(sc.mailbox.now()) })
-	slices.SortStableFunc(uids, func(a, b uint32) int { return failures[a].Next.Compare(failures[b].Next) })
+	order.Stable(uids, func(a, b uint32) int { return failures[a].Next.Compare(failures[b].Next) })
 	return uids
 }
 

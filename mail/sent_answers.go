@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/mail/message"
 
 	"github.com/emersion/go-imap/v2"
@@ -215,7 +216,7 @@ func (s *Session) SentElsewhere(ctx context.Context, handle, place string, since
 			found = append(found, ElsewhereMail{Place: h.Place, Effect: effect, At: at.UTC()})
 		}
 	})
-	slices.SortFunc(found, func(a, b ElsewhereMail) int { return b.At.Compare(a.At) })
+	order.Sort(found, func(a, b ElsewhereMail) int { return b.At.Compare(a.At) })
 	return found, err
 }
 

@@ -3,10 +3,10 @@ package mesh
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strings"
 	"unicode"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/state"
 )
 
@@ -85,7 +85,7 @@ func (s *Server) getOnline(http.ResponseWriter, *http.Request, string) (int, any
 			list.Agents = append(list.Agents, p)
 		}
 	}
-	slices.SortFunc(list.Agents, func(a, b Presence) int { return strings.Compare(a.Handle, b.Handle) })
+	order.Sort(list.Agents, func(a, b Presence) int { return strings.Compare(a.Handle, b.Handle) })
 	return http.StatusOK, list, nil
 }
 

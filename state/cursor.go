@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // Reading is how far the sources have been read, and what they must be told about it.
@@ -303,7 +305,7 @@ func (s UIDRanges) Contains(uid uint32) bool {
 // With returns the set with the UIDs of added. It does not change either set.
 func (s UIDRanges) With(added ...UIDRange) UIDRanges {
 	all := slices.Concat(s, added)
-	slices.SortFunc(all, func(a, b UIDRange) int { return cmp.Compare(a.First, b.First) })
+	order.Sort(all, func(a, b UIDRange) int { return cmp.Compare(a.First, b.First) })
 	var union UIDRanges
 	for _, r := range all {
 		if r.First == 0 || r.Last < r.First {
@@ -354,7 +356,7 @@ func (s UIDRanges) Bounded() UIDRanges {
 	for i := range s[1:] {
 		gaps = append(gaps, s[i+1].First-s[i].Last)
 	}
-	slices.SortFunc(gaps, func(a, b uint32) int { return cmp.Compare(b, a) })
+	order.Sort(gaps, func(a, b uint32) int { return cmp.Compare(b, a) })
 	narrowest, kept := gaps[maxUIDRanges-2], 0 // of the gaps that stay
 	joined := UIDRanges{s[0]}
 	for _, r := range s[1:] {

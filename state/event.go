@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // Event is something that happened. The code that sees it reports it to Step. The machine reacts to
@@ -15,7 +17,7 @@ type Event interface{ apply(m *machine) }
 // inOrder returns the events in the order in which Step applies them.
 func inOrder(events []Event) []Event {
 	events = slices.Clone(events)
-	slices.SortStableFunc(events, func(a, b Event) int {
+	order.Stable(events, func(a, b Event) int {
 		ra, ta := rank(a)
 		rb, tb := rank(b)
 		return cmp.Or(cmp.Compare(ra, rb), ta.Compare(tb))

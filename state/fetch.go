@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // Limits on the fetches of a failing mail.
@@ -247,7 +249,7 @@ func (c Cursor) LargeDue(now time.Time) []uint32 {
 		f, failing := c.Failures[uid]
 		return failing && !f.Due(now)
 	})
-	slices.SortStableFunc(due, func(a, b uint32) int { return c.Failures[a].Next.Compare(c.Failures[b].Next) })
+	order.Stable(due, func(a, b uint32) int { return c.Failures[a].Next.Compare(c.Failures[b].Next) })
 	return due
 }
 

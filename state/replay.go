@@ -2,15 +2,16 @@ package state
 
 import (
 	"cmp"
-	"slices"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // Whole sorts lines and splits off the lines of a commit that a power cut has torn. Part of a
 // commit would be misleading. The effects of the torn commit were never performed, because the
 // commit did not return.
 func Whole(lines []Line) (whole, torn []Line) {
-	slices.SortStableFunc(lines, func(a, b Line) int {
+	order.Stable(lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Serial, b.Serial), cmp.Compare(a.N, b.N))
 	})
 	end := len(lines)

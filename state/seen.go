@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // seen reports whether a key or digest was accepted before. It renews the time of a known one,
@@ -79,7 +81,7 @@ func (m *machine) forgetRejections(keys []string) {
 	if len(keys) <= maxRejections {
 		return
 	}
-	slices.SortFunc(keys, func(a, b string) int {
+	order.Sort(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(m.Seen[a], m.Seen[b]), cmp.Compare(a, b))
 	})
 	for _, key := range keys[:len(keys)-maxRejections] {

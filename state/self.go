@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // The kinds of rows by which an agent wakes itself (docs/design.md, "It drives itself"). Their
@@ -357,6 +359,6 @@ func (r Received) Planned() []Message {
 			rows = append(rows, msg)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b Message) int { return a.NextRetryAt.Compare(b.NextRetryAt) })
+	order.Stable(rows, func(a, b Message) int { return a.NextRetryAt.Compare(b.NextRetryAt) })
 	return rows
 }

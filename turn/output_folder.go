@@ -9,9 +9,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"unicode"
 	"unicode/utf8"
+
+	"agentstateloop/internal/order"
 
 	"golang.org/x/sys/unix"
 )
@@ -128,7 +129,7 @@ func (l *listing) read(name string) ([]fs.DirEntry, error) {
 	if len(entries) == 0 && err != nil && err != io.EOF {
 		return nil, err
 	}
-	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	order.Sort(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	return entries, nil
 }
 

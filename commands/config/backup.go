@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/order"
 
 	"github.com/BurntSushi/toml"
 )
@@ -73,7 +74,7 @@ func (c *Config) NamedFiles() []Named {
 	} {
 		addFile(key, file)
 	}
-	slices.SortStableFunc(all, func(a, b Named) int { return cmp.Compare(a.Key, b.Key) })
+	order.Stable(all, func(a, b Named) int { return cmp.Compare(a.Key, b.Key) })
 	return all
 }
 

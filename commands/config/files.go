@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/order"
 )
 
 // DraftPattern matches the names of configurations and secrets that init or restore is writing.
@@ -36,7 +37,7 @@ func (c *Config) SecretFiles() []Named {
 			all = append(all, n)
 		}
 	}
-	slices.SortFunc(all, func(a, b Named) int { return cmp.Compare(a.Key, b.Key) })
+	order.Sort(all, func(a, b Named) int { return cmp.Compare(a.Key, b.Key) })
 	return all
 }
 

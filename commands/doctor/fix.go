@@ -9,13 +9,13 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 )
@@ -39,7 +39,7 @@ func Fix(ctx context.Context, s Subject) ([]Finding, error) {
 	if err := e.checkOwner(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(order(a), order(b)) })
+	order.Stable(found, func(a, b Finding) int { return cmp.Compare(repairOrder(a), repairOrder(b)) })
 	var done []Finding
 	for _, f := range found {
 		if f.fix == nil {
@@ -59,8 +59,8 @@ func Fix(ctx context.Context, s Subject) ([]Finding, error) {
 	return done, nil
 }
 
-// order sorts the repairs that depend on the others to the end.
-func order(f Finding) int {
+// repairOrder sorts the repairs that depend on the others to the end.
+func repairOrder(f Finding) int {
 	if f.fix != nil && f.fix.last {
 		return 1
 	}

@@ -3,9 +3,10 @@ package prompt
 import (
 	"cmp"
 	"math"
-	"slices"
 	"unicode"
 	"unicode/utf8"
+
+	"agentstateloop/internal/order"
 )
 
 // The usual parameters of BM25, which ranks texts by the words that they share with a question
@@ -102,7 +103,7 @@ func (r *Ranking) Best() []int {
 			found = append(found, h.id)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
+	order.Stable(found, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
 	return found
 }
 

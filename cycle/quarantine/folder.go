@@ -13,9 +13,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"slices"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -106,7 +106,7 @@ func (f Folder) Items() ([]Item, error) {
 			items = append(items, i)
 		}
 	}
-	slices.SortFunc(items, func(a, b Item) int {
+	order.Sort(items, func(a, b Item) int {
 		return cmp.Or(a.Kept.Compare(b.Kept), cmp.Compare(a.Key, b.Key))
 	})
 	return items, nil

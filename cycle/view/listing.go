@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/quarantine"
+	"agentstateloop/internal/order"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -193,7 +194,7 @@ func (l lister) items(s state.State, items []quarantine.Item) ([]InboxRow, error
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
+	order.Stable(items, func(i, j quarantine.Item) int { return cmp.Compare(numbers[i.Key], numbers[j.Key]) })
 	rows := []InboxRow{}
 	for _, i := range items {
 		rows = append(rows, l.item(i, numbers[i.Key]))

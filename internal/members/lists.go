@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/order"
 )
 
 // OptObjects is a member that is a list of objects. It omits an empty list.
@@ -128,7 +130,7 @@ func entries[K key, T any](c *Coder, name string, v *map[K]T, each func(*T)) {
 // sortedKeys returns the keys of a map in the order of encoding/json: sorted by their texts.
 func sortedKeys[K key, T any](m map[K]T) []K {
 	keys := slices.AppendSeq(make([]K, 0, len(m)), maps.Keys(m))
-	slices.SortFunc(keys, func(a, b K) int { return strings.Compare(keyText(a), keyText(b)) })
+	order.Sort(keys, func(a, b K) int { return strings.Compare(keyText(a), keyText(b)) })
 	return keys
 }
 

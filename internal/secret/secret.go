@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 )
 
@@ -79,7 +80,7 @@ func (s *Known) disguises() []string {
 		}
 	}
 	// A form that contains another form must be replaced first.
-	slices.SortFunc(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	order.Sort(s.forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s.forms = slices.Compact(s.forms)
 	return s.forms
 }

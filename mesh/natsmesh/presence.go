@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"agentstateloop/fleet"
+	"agentstateloop/internal/order"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
@@ -115,10 +116,10 @@ func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) 
 	}
 	for _, p := range agents {
 		p.Away = now.Sub(p.SeenAt) >= onlineFor
-		slices.SortFunc(p.Hosts, func(a, b mesh.HostSeen) int { return strings.Compare(a.Host, b.Host) })
+		order.Sort(p.Hosts, func(a, b mesh.HostSeen) int { return strings.Compare(a.Host, b.Host) })
 		seen = append(seen, *p)
 	}
-	slices.SortFunc(seen, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
+	order.Sort(seen, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
 	return seen
 }
 

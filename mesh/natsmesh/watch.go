@@ -2,11 +2,11 @@ package natsmesh
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
 	"agentstateloop/fleet"
+	"agentstateloop/internal/order"
 	"agentstateloop/mesh"
 )
 
@@ -116,7 +116,7 @@ func (c *Client) show(ctx context.Context, taken fleet.Taken) (mesh.Mailbox, err
 			delete(c.pending, id)
 		}
 	}
-	slices.SortStableFunc(taken.Items, func(a, b fleet.Item) int { return a.Stored.Compare(b.Stored) })
+	order.Stable(taken.Items, func(a, b fleet.Item) int { return a.Stored.Compare(b.Stored) })
 	size := 0
 	ids := map[string]bool{}
 	for _, i := range taken.Items {

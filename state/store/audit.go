@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 )
 
@@ -84,7 +85,7 @@ func (st *Store) Audit() (Audit, error) {
 	if err := a.checkEnd(s, genesis, lines); err != nil {
 		return Audit{}, err
 	}
-	slices.SortStableFunc(a.Breaks, func(x, y Break) int { return cmp.Compare(x.Serial, y.Serial) })
+	order.Stable(a.Breaks, func(x, y Break) int { return cmp.Compare(x.Serial, y.Serial) })
 	return a, nil
 }
 
@@ -115,7 +116,7 @@ func (st *Store) auditLines() (all []auditLine, breaks []Break, err error) {
 		}
 		all = append(all, lines...)
 	}
-	slices.SortStableFunc(all, func(a, b auditLine) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.n, b.n)) })
+	order.Stable(all, func(a, b auditLine) int { return cmp.Or(cmp.Compare(a.serial, b.serial), cmp.Compare(a.n, b.n)) })
 	return all, breaks, nil
 }
 

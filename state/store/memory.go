@@ -8,10 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
@@ -106,7 +106,7 @@ func (st *Store) makeRoomForMemory() error {
 			changed[name] = info.ModTime()
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
+	order.Sort(names, func(a, b string) int {
 		return cmp.Or(changed[a].Compare(changed[b]), strings.Compare(a, b))
 	})
 	for _, name := range names[:max(0, len(names)-state.MaxConversations+1)] {

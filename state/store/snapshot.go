@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
@@ -169,7 +170,7 @@ func (st *Store) linkPayloads(s *Snapshot) error {
 	if err := st.linkFile(s, ModelsFile); err != nil {
 		return err
 	}
-	slices.SortFunc(s.Files, func(a, b SnapshotFile) int { return strings.Compare(a.Name, b.Name) })
+	order.Sort(s.Files, func(a, b SnapshotFile) int { return strings.Compare(a.Name, b.Name) })
 	return nil
 }
 

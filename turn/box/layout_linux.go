@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"agentstateloop/internal/order"
 )
 
 // The sizes of the file systems in memory, in bytes.
@@ -149,7 +151,7 @@ func (b Box) grantMounts() ([]mount, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b mount) int { return strings.Compare(a.To, b.To) })
+	order.Stable(all, func(a, b mount) int { return strings.Compare(a.To, b.To) })
 	return slices.DeleteFunc(slices.Clone(all), func(m mount) bool {
 		return slices.ContainsFunc(all, func(w mount) bool { return w.Kind == readWrite && w.covers(m) })
 	}), nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 	"agentstateloop/turn/react"
 
@@ -45,7 +46,7 @@ func (s *Session) list(ctx context.Context) error {
 		}
 		params = &mcp.ListToolsParams{Cursor: result.NextCursor}
 	}
-	slices.SortStableFunc(all, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+	order.Stable(all, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 	all = slices.CompactFunc(all, func(a, b *mcp.Tool) bool { return a.Name == b.Name })
 	s.tools = slices.DeleteFunc(all, func(t *mcp.Tool) bool {
 		bad := t.Name == "" || len(t.Name) > maxName || plain.Line(t.Name) != t.Name || s.redact(t.Name) != t.Name
