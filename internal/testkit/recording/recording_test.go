@@ -22,7 +22,7 @@ const file = "../../../docs/demo.svg"
 // the one in the README.
 func TestTheRecordingIsTheDemo(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "agentstateloop")
-	if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs", "-o", program, "../../..").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "../../..").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	story, err := exec.Command(program, "demo").Output()
