@@ -51,7 +51,7 @@ var questions = []struct{ question, page, heading string }{
 	{"What JSON does it print?", "docs/json.md", "Documents and lines"},
 	{"Can agents on many machines work together?", "docs/fleet.md", "Ten minutes: one server, two agents"},
 	{"Where is each setting?", "agent.toml.example", ""},
-	{"Which commands exist?", "README.md", "Commands"},
+	{"Which commands exist?", "docs/reference.md", "Commands"},
 	{"Which files does an agent have?", "docs/files.md", "Obstacles"},
 	{"Which events exist?", "docs/events.md", "Steps of an agent"},
 	{"What is the protocol?", "docs/protocol.md", "Commands"},

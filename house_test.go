@@ -112,6 +112,7 @@ func rooms() []room {
 		{testkit + "/memcarrier", "a mesh in memory, compared with the real one by a table", nil},
 		{testkit + "/natsfaults", "breaks the mesh over NATS while agents write to each other", nil},
 		{testkit + "/powerloss", "simulates power cuts of the real program", nil},
+		{testkit + "/recording", "draws the demo as the animated picture of the README", nil},
 		{testkit + "/scripted", "a model that follows a script", nil},
 		{testkit + "/simulator", "tries to break every promise, from seeds", nil},
 		{testkit + "/simulator/mutants", "breaks the code, and runs the tests that must notice", nil},

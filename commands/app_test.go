@@ -204,13 +204,13 @@ func TestHelpPagesComplete(t *testing.T) {
 	}
 }
 
-// TestReadmeListsEveryCommand checks that the table of the README has every command.
-func TestReadmeListsEveryCommand(t *testing.T) {
-	readme := readFile(t, "../README.md")
+// TestReferenceListsEveryCommand checks that the table of docs/reference.md has every command.
+func TestReferenceListsEveryCommand(t *testing.T) {
+	reference := readFile(t, "../docs/reference.md")
 	for _, c := range testProgram().app().Commands {
 		named := regexp.MustCompile(`(?m)^\|.*` + "`" + c.Name + "[` ]")
-		if !c.Hidden && !named.MatchString(readme) {
-			t.Errorf("the table of README.md does not have the command %s", c.Name)
+		if !c.Hidden && !named.MatchString(reference) {
+			t.Errorf("the table of docs/reference.md does not have the command %s", c.Name)
 		}
 	}
 }

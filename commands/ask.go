@@ -186,7 +186,7 @@ func reportCommand(p *program) *cli.Command {
 	var o reportOptions
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "report the result of work that a turn started",
+		Usage:     "report the result of a job that a turn started",
 		ArgsUsage: "ID [TEXT]",
 		Description: `Answers a turn that waits for a tool with after_execution = "suspend", or after
 submit --after suspend. ID is $AGENTSTATELOOP_CORRELATION_ID of the tool, or the

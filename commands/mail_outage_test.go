@@ -54,7 +54,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 			continue
 		}
 		relayed++
-		if m.To[0] != "operator@example.com" || !strings.Contains(text, "> Credential blocker: imap of @alpha was refused in 3 polls in a row") || strings.Contains(text, "rotated") {
+		if m.To[0] != "operator@example.com" || !strings.Contains(text, "> The login imap of @alpha was refused in 3 polls in a row") || strings.Contains(text, "rotated") {
 			t.Errorf("beta mailed %s", text)
 		}
 	}
@@ -65,7 +65,7 @@ func TestPeerMailsTheOperatorDuringAnOutage(t *testing.T) {
 	boxes["alpha"].SetPassword(boxes["alpha"].Password)
 	s.run("alpha", "poll")
 	sent := boxes["alpha"].Sent()
-	if len(sent) != 1 || !strings.Contains(string(sent[0].Raw), "Subject: @alpha: credential imap works again\r\n") {
+	if len(sent) != 1 || !strings.Contains(string(sent[0].Raw), "Subject: @alpha: login imap works again\r\n") {
 		t.Errorf("when it works again: alpha sent %d mails, want 1: %s", len(sent), sent)
 	}
 	s.run("alpha", "poll")

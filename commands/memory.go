@@ -121,11 +121,11 @@ func compactCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "compact",
 		Usage: "replace the conversation with a summary",
-		Description: `Summarizes the agent's session with its operator, or their messages since the
-last summary. The program of [turn] summary writes the summary, or else the
-agent itself. The operator's next context begins with it; the history keeps
-everything. An empty summary changes nothing. Waits for the running turn, and
-exits 75 if that takes too long. With conversation = "thread" in [turn], the
+		Description: `Summarizes your conversation with the agent: its session, or the messages since
+the last summary. The program of [turn] summary writes the summary, or else the
+agent itself. The agent's next context with you begins with it; the history
+keeps everything. An empty summary changes nothing. Waits for the running turn,
+and exits 75 if that takes too long. With conversation = "thread" in [turn], the
 conversation is the newest mail thread.
 
 Example:

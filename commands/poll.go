@@ -27,7 +27,7 @@ func pollCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "poll",
 		Usage: "run a cycle: read mail and mesh, answer, set the next poll",
-		Description: `Reads the operator's mail and the agent's mesh mailbox, runs the agent on new
+		Description: `Reads your mail to the agent and its mesh mailbox, runs the agent on new
 messages, mails the answers, and rewrites the crontab line. Cron runs this
 command. By hand it does the same, and also retries deliveries that failed. With
 [turn] collect it waits for further messages of a sender, up to a minute at a

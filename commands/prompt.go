@@ -31,8 +31,8 @@ pending. A prompt consists of layers. Each layer is a template: a file of that
 name with .tmpl in the folder of [turn] prompts replaces the built-in one. A
 broken file is not used; a warning here and in the log reports it.
 
-The operator and each other agent have separate conversations. With --from it
-prints the prompt of an example message from that agent, in its conversation.
+You and each other agent have separate conversations. With --from it prints the
+prompt of an example message from that agent, in its conversation.
 
 Examples:
   agentstateloop prompt --layer rules

@@ -25,11 +25,12 @@ func remindCommand(p *program) *cli.Command {
 		ArgsUsage: "DURATION|TIME TEXT",
 		Description: `At that time the agent runs a turn with TEXT. Inside a turn, this sets a
 reminder of the agent's own; elsewhere the reminder is yours, and counts as a
-word from you. The answer is mailed to you, unless the agent has nothing to say.
+message from you. The answer is mailed to you, unless the agent has nothing to
+say.
 
 TIME is 08:00, "2026-03-02 08:00" or RFC 3339; without a zone it is local. The
 limit is 366 days. Messages, nudges and resets do not end a reminder; inbox drop
-KEY does. Without a word from its operator, an agent may run at most [turn]
+KEY does. Without a message from its operator, an agent may run at most [turn]
 self_turns turns of its own in a row. If TEXT is -, it is read from standard
 input.
 

@@ -239,7 +239,7 @@ func afterRestore(c *call, a *cycle.Agent, r *restoreOutput) string {
 		when = fmt.Sprintf("Start its polls as before. The first poll (`%s poll`)", name)
 	}
 	if r.Final {
-		return first + when + " goes on where the agent stopped."
+		return first + when + " continues where the agent stopped."
 	}
 	return first + when + " compares the mailbox with the state, and new mail runs. A mail lists\nwhat may have run already; `" + name + " inbox list` and `" + name + " outbox list` show it too."
 }

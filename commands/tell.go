@@ -26,22 +26,22 @@ func tellCommand(p *program) *cli.Command {
 		Name:      "tell",
 		Usage:     "send the agent a message and print its answer",
 		ArgsUsage: "TEXT",
-		Description: `Counts as a message from the operator, sends no mail, and waits for the answer
-of the turn. Ctrl-C ends the wait, not the turn. After a few seconds it prints
-on standard error why it waits: another turn, earlier messages, a server. If no
-turn can run soon (HALT, out of money, cooldown after failures), it says so and
+		Description: `Counts as a message from you, sends no mail, and waits for the answer of the
+turn. Ctrl-C ends the wait, not the turn. After a few seconds it prints on
+standard error why it waits: another turn, earlier messages, a server. If no
+turn can run soon (HALT, out of money, cool-down after failures), it says so and
 does not wait; if that happens later, it gives up and exits 4. If TEXT is -, it
 is read from standard input. With --no-wait it prints the key of the message;
 inbox show KEY shows the answer later.
 
-With --mail the answer is mailed to the operator instead, like the answer to a
-mail. Programs have their own ways to send messages, with fewer rights: see
-"Messages from programs" in docs/scripts.md.
+With --mail the answer is mailed to you instead, like the answer to a mail.
+Programs have their own ways to send messages, with fewer rights: see "Messages
+from programs" in docs/scripts.md.
 
 Example:
   agentstateloop tell "what are you working on?"`,
 		Flags: []cli.Flag{
-			switchFlag(&o.mail, "mail", "mail the answer to the operator and return"),
+			switchFlag(&o.mail, "mail", "mail the answer to you and return"),
 			switchFlag(&o.noWait, "no-wait", "print the key of the message and return"),
 		},
 		Action: p.action(1, 1, o.run),

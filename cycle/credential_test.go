@@ -79,16 +79,16 @@ func TestExpiredPasswordIsReported(t *testing.T) {
 	}
 	poll()
 	h.wantCredentials("imap 1")
-	h.wantPeerGot("message credential imap of @goulard3120 has been refused since")
+	h.wantPeerGot("message the login imap of @goulard3120 has been refused since")
 	poll()
 	h.wantPeerGot()
 	poll()
 	h.wantCredentials("imap 3, smtp 1")
-	h.wantPeerGot("message credential smtp", "relay credential blocker: imap")
+	h.wantPeerGot("message the login smtp", "relay the login imap")
 	poll()
 	poll()
 	h.wantCredentials("imap 5, smtp 3")
-	h.wantPeerGot("relay credential blocker: smtp")
+	h.wantPeerGot("relay the login smtp")
 	h.wantSent("")
 	for range 5 {
 		poll()
@@ -101,10 +101,10 @@ func TestExpiredPasswordIsReported(t *testing.T) {
 		t.Errorf("after it works: %+v", r.Failed)
 	}
 	h.wantCredentials("")
-	h.wantPeerGot("notice credential imap of @goulard3120 works again", "notice credential smtp")
+	h.wantPeerGot("notice the login imap of @goulard3120 works again", "notice the login smtp")
 	h.wantSent("notice notice")
 	for _, m := range h.sent() {
-		if m.to != operator || !strings.Contains(m.text, "works again") || !strings.HasPrefix(m.head.Subject, "@goulard3120: credential ") {
+		if m.to != operator || !strings.Contains(m.text, "works again") || !strings.HasPrefix(m.head.Subject, "@goulard3120: login ") {
 			t.Errorf("the operator got %q: %q", m.head.Subject, m.text)
 		}
 	}
@@ -112,7 +112,7 @@ func TestExpiredPasswordIsReported(t *testing.T) {
 	h.mail.SetPassword("dead again")
 	poll()
 	h.wantCredentials("imap 1")
-	h.wantPeerGot("message credential imap")
+	h.wantPeerGot("message the login imap")
 }
 
 // If only sending works, the operator is mailed although reading fails.
@@ -124,7 +124,7 @@ func TestReadFailureIsMailed(t *testing.T) {
 	}
 	h.wantCredentials("imap 4")
 	h.wantSent("notice")
-	if m := h.sent()[0]; m.to != operator || !strings.Contains(m.text, "Credential blocker: imap of @goulard3120 was refused in 3 polls in a row, since 2026-01-05 09:30 UTC.") {
+	if m := h.sent()[0]; m.to != operator || !strings.Contains(m.text, "The login imap of @goulard3120 was refused in 3 polls in a row, since 2026-01-05 09:30 UTC.") {
 		t.Errorf("the operator got %+v", m)
 	}
 }
@@ -233,7 +233,7 @@ func TestMailAndMeshRefuseLogin(t *testing.T) {
 	}
 	h.onMesh.Store(nil)
 	h.pollAfter(30 * time.Minute)
-	h.wantPeerGot("message credential imap", "message credential smtp", "relay credential blocker: imap", "relay credential blocker: smtp")
+	h.wantPeerGot("message the login imap", "message the login smtp", "relay the login imap", "relay the login smtp")
 	status = h.status()
 	if c := status.Credentials["imap"]; !c.OperatorTold || !c.KeymasterTold {
 		t.Errorf("status: %+v", c)
@@ -252,7 +252,7 @@ func TestAgentLoginFailureIsReported(t *testing.T) {
 		}
 	}
 	h.wantCredentials("agent:claude 3")
-	h.wantPeerGot("message credential agent:claude")
+	h.wantPeerGot("message the login agent:claude")
 	h.wantSent("notice")
 	h.write("login", "")
 	h.pollAfter(time.Minute)
@@ -281,7 +281,7 @@ func TestProgramLoginFailureIsReported(t *testing.T) {
 				}
 			}
 			h.wantCredentials("agent:exec 3")
-			h.wantPeerGot("message credential agent:exec")
+			h.wantPeerGot("message the login agent:exec")
 			h.wantTasks()
 			h.playScript("echo hello\n")
 			h.pollAfter(time.Minute)

@@ -191,7 +191,7 @@ func (a *Agent) PollDetached(o PollOptions, linger time.Duration) (Report, error
 	case a.Schedule.HasTimer():
 		args = append(args, a.crontab().lingerArgs(s)...)
 	}
-	return Report{Skipped: "the poll goes on in a process of its own"}, a.detacher().start(args...)
+	return Report{Skipped: "the poll continues in a process of its own"}, a.detacher().start(args...)
 }
 
 // detacher starts detached polls.

@@ -302,7 +302,7 @@ func (r *renderer) undelivered(s state.State, e state.Effect) string {
 // describeEffect describes an effect in a few words.
 func describeEffect(e state.Effect, withSubject bool) string {
 	what := map[state.EffectKind]string{
-		state.Reply: "the answer", state.Answer: "the answer to a control", state.Question: "a question", state.OperatorQuestion: "a question to you", state.Post: "a message",
+		state.Reply: "the answer", state.Answer: "the answer to your command", state.Question: "a question", state.OperatorQuestion: "a question to you", state.Post: "a message",
 		state.Notice: "a notice", state.Relay: "a notice to pass on", state.Relayed: "a message passed on for a peer",
 		state.Alarm: "an alarm", state.Challenge: "the question whether a mail is yours",
 	}[e.Kind]

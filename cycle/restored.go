@@ -248,10 +248,10 @@ func (r *renderer) restoredReport(s state.State, byMail bool) string {
 		fmt.Fprintf(&b, "\nI could not read the folder for sent mail in full (%s),\nso more messages than necessary may be unknown.\n", re.Blind)
 	}
 	if re.Unkept > 0 {
-		fmt.Fprintf(&b, "\nThe quarantine had no room for more unknown mails: %d. They are in the mailbox,\nmarked read. Send me those again that I should run.\n", re.Unkept)
+		fmt.Fprintf(&b, "\nThe quarantine had no room for more unknown mails: %d. They are in the mailbox,\nmarked read. Send me again the ones that I should run.\n", re.Unkept)
 	}
 	if failing := s.FailingMails(); len(failing) > 0 {
-		fmt.Fprintf(&b, "\nMails that the server does not deliver for now: %d. If they turn out to be\nunknown, I write again.\n", len(failing))
+		fmt.Fprintf(&b, "\nMails that the server does not deliver at present: %d. I will write again\nif some of them are unknown.\n", len(failing))
 	}
 	if len(rows) > 0 {
 		b.WriteString("\nThese were read or accepted, and I found no answer. Each may have run already:\n\n")

@@ -167,12 +167,12 @@ func (m *machine) endOutage(name, how string) {
 	if c.Blocks {
 		m.line(Line{Kind: LineCredential, From: name, What: WordBlockerOver, Reason: "it " + how})
 	}
-	text := fmt.Sprintf("Credential %s of @%s %s. It had been refused since %s.", name, m.Agent, how, utc(c.Since))
+	text := fmt.Sprintf("The login %s of @%s %s. It had been refused since %s.", name, m.Agent, how, utc(c.Since))
 	if m.mayHaveArrived(c.Keymaster) && m.hasKeymaster() {
 		m.queue(Effect{Kind: Notice, Channel: ByMesh, To: m.policy.Keymaster, Text: text, Credential: name})
 	}
 	if m.mayHaveArrived(c.Operator) {
-		m.tellOperator(Effect{Text: text, Thread: m.subject("credential " + name + " " + how), Credential: name})
+		m.tellOperator(Effect{Text: text, Thread: m.subject("login " + name + " " + how), Credential: name})
 	}
 }
 
@@ -266,7 +266,7 @@ func (m *machine) alarm(name string, c Credential) (id string) {
 	m.Alarms = append(m.Alarms, m.now)
 	return m.queue(Effect{
 		Kind: Alarm, Channel: ByMesh, To: m.policy.Keymaster, Credential: name,
-		Text: fmt.Sprintf("Credential %s of @%s has been refused since %s. Please rotate it. I will try it again at every poll, and tell you when it works.",
+		Text: fmt.Sprintf("The login %s of @%s has been refused since %s. Please rotate its password or token. I will try it again at every poll, and tell you when it works.",
 			name, m.Agent, utc(c.Since)),
 	})
 }
@@ -274,9 +274,9 @@ func (m *machine) alarm(name string, c Credential) (id string) {
 // blocker makes the credential blocker, the notice to the operator.
 func (m *machine) blocker(name string, c Credential) (id string) {
 	return m.tellOperator(Effect{
-		Thread: m.subject("credential blocker: " + name), Credential: name,
-		Text: fmt.Sprintf("Credential blocker: %s of @%s was refused in %d polls in a row, since %s. %s "+
-			"I keep running. I will try it again at every poll, and tell you when it works. On the agent's machine, `agentstateloop status` shows more.",
+		Thread: m.subject("login refused: " + name), Credential: name,
+		Text: fmt.Sprintf("The login %s of @%s was refused in %d polls in a row, since %s. %s "+
+			"I will try it again at every poll, and tell you when it works. On the agent's machine, `agentstateloop doctor` shows the reason and the fix.",
 			name, m.Agent, c.Failures, utc(c.Since), consequence(name)),
 	})
 }

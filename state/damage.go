@@ -124,7 +124,7 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 	}
 	text := "failed: the message was lost before its turn: " + reason + ". It was not acted on."
 	if msg.IsFollowUp() {
-		text = "failed: the work that this message's turn started has reported, but the report could not be handled: " + reason +
+		text = "failed: a job of this message's turn has reported, but the report could not be handled: " + reason +
 			". The first answer stands."
 	}
 	id := m.queue(Effect{Kind: Reply, Channel: ByMesh, To: msg.From, Correlation: msg.Correlation, Trace: msg.Trace, Outcome: Failed, Text: text})
@@ -135,8 +135,8 @@ func (m *machine) giveUpDamaged(msg Message, reason string) {
 func lostMessage(msg Message, reason string) string {
 	sender := "from " + msg.From + " (" + string(msg.Source) + ")"
 	if msg.IsFollowUp() {
-		return "Work that I started has reported, but I could not handle the report, because I can no longer read the message of that turn: " +
-			reason + ".\n\nThe message was " + sender + ", with the key " + msg.FollowsUp + ". I have answered it, but not the report (" + msg.Key +
+		return "A job that I started has reported, but I could not handle the report, because I can no longer read the message of that turn: " +
+			reason + ".\n\nThe message was " + sender + ", with the key " + msg.FollowsUp + ". I have answered the message, but not the report (" + msg.Key +
 			"): ask me again if it still matters."
 	}
 	return "I can no longer read a message that I received: " + reason + ".\n\nIt was " + sender + ", of " + utc(msg.At) + ", with the key " + msg.Key +

@@ -126,4 +126,4 @@ func (i Identity) here() string {
 }
 
 // TwoMachinesHint says what to do about two machines.
-const TwoMachinesHint = "Run `agentstateloop move` on one of the two to bring the agent to the other, or `agentstateloop uninstall` on the one that is to stop."
+const TwoMachinesHint = "Run `agentstateloop move` on one of the two to bring the agent to the other, or `agentstateloop uninstall` on the one that should stop."

@@ -139,7 +139,7 @@ func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bo
 	case tier == TierDead:
 		return HeldBack{Why: "the agent is out of money"}, true
 	case !tier.allows(msg):
-		return HeldBack{Why: "money is short, so only the operator's messages run"}, true
+		return HeldBack{Why: "money is short, so only your messages run"}, true
 	}
 	return HeldBack{}, false
 }

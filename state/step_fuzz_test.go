@@ -838,7 +838,7 @@ func (l *life) wantWords(events []state.Event) {
 			l.t.Fatalf("%v: we write to ourselves: %+v", events, line.Effect)
 		case beginsEffect(line) && line.Effect.Kind == state.Alarm:
 			l.tell(events, line.Effect.Credential+" alarm", line.ID)
-		case beginsEffect(line) && strings.HasPrefix(line.Effect.Text, "Credential blocker"):
+		case beginsEffect(line) && strings.Contains(line.Effect.Text, " polls in a row, since "):
 			l.tell(events, line.Effect.Credential+" blocker", line.ID)
 		}
 	}

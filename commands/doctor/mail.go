@@ -57,7 +57,7 @@ func mailFailure(name string, c *config.Config, err error) Finding {
 		return skip(name, "the secret could not be read", hint)
 	}
 	if _, ok := state.CredentialFailure(err); ok {
-		return failure(name, "the server denied the login: "+c.LoginHint("mail."+name), err)
+		return failure(name, "the server refused the login: "+c.LoginHint("mail."+name), err)
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsNotFound {
 		return failure(name, "DNS does not answer: check the network and the name server in /etc/resolv.conf", err)

@@ -45,7 +45,7 @@ func (c pollsCheck) run(context.Context) []Finding {
 	for _, credential := range slices.Sorted(maps.Keys(s.Credentials)) {
 		f := s.Credentials[credential]
 		found = append(found, bad(Warn, "credentials", c.credentialHint(credential),
-			"%s was denied %s in a row since %s: %s", credential, terminal.Count(f.Failures, "time"), terminal.Clock(f.Since, now), f.Reason))
+			"%s was refused %s in a row since %s: %s", credential, terminal.Count(f.Failures, "time"), terminal.Clock(f.Since, now), f.Reason))
 	}
 	if s.Quarantined > 0 {
 		found = append(found, bad(Info, "quarantine", "run `agentstateloop inbox list --quarantined` to see why", "%s in quarantine", terminal.Count(s.Quarantined, "message")))

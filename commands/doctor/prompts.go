@@ -63,7 +63,7 @@ func (c promptsCheck) run(context.Context) []Finding {
 			}
 		}
 		if _, err := p.Words(); err != nil {
-			found = append(found, bad(Error, name, "use a text file of at most 64 KiB; a relative path starts at the folder of agent.toml", "%v", err))
+			found = append(found, bad(Error, name, "use a text file of at most 64 KiB; a relative path is relative to the folder of agent.toml", "%v", err))
 			continue
 		}
 		if p.If != nil && !config.CanRun(p.If.Command[0]) {

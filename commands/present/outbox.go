@@ -60,7 +60,7 @@ func OutboxNumber(r cycle.OutboxRow) string {
 var effectNames = sync.OnceValue(func() map[state.EffectKind]string {
 	return map[state.EffectKind]string{
 		state.Ack: "awake", state.Quiet: "going quiet", state.Notice: "notice", state.Working: "still working",
-		state.Reply: "answer", state.Answer: "answer to a control", state.Question: "question", state.OperatorQuestion: "question to you", state.Post: "message",
+		state.Reply: "answer", state.Answer: "answer to a command", state.Question: "question", state.OperatorQuestion: "question to you", state.Post: "message",
 		state.Alarm: "alarm", state.Relay: "request to mail you", state.Relayed: "mail for another agent",
 		state.Challenge: "did you write this?", state.HookCall: "event",
 	}

@@ -16,9 +16,9 @@ import (
 // credentialTexts match the messages about a credential: the alarm to the keymaster,
 // the blocker to the operator, and the recovery to both.
 var credentialTexts = map[string]*regexp.Regexp{
-	"alarm":    regexp.MustCompile(`Credential (\S+) of @\S+ has been refused since (\S+ \S+) UTC`),
-	"blocker":  regexp.MustCompile(`Credential blocker: (\S+) of @\S+ was refused .*?, since (\S+ \S+) UTC`),
-	"recovery": regexp.MustCompile(`Credential (\S+) of @\S+ works again\. It had been refused since (\S+ \S+) UTC`),
+	"alarm":    regexp.MustCompile(`The login (\S+) of @\S+ has been refused since (\S+ \S+) UTC`),
+	"blocker":  regexp.MustCompile(`The login (\S+) of @\S+ was refused .*?, since (\S+ \S+) UTC`),
+	"recovery": regexp.MustCompile(`The login (\S+) of @\S+ works again\. It had been refused since (\S+ \S+) UTC`),
 }
 
 // credentialMessage is one message about a credential.
