@@ -46,7 +46,7 @@ func check(goos, arch string) error {
 	if arch == "arm" {
 		what = []string{"."}
 	}
-	list := exec.Command("go", append([]string{"list", "-deps", "-tags", "urfave_cli_no_docs", "-json=Dir,ImportPath,GoFiles,ImportMap,Module"}, what...)...)
+	list := exec.Command("go", append([]string{"list", "-deps", "-tags", "urfave_cli_no_docs,nethttpomithttp2", "-json=Dir,ImportPath,GoFiles,ImportMap,Module"}, what...)...)
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
