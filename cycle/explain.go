@@ -109,7 +109,7 @@ type Explainer struct {
 	State state.State // before the mail; the caller may change it
 
 	accepter accepter
-	judge    mail.Judge
+	judge    *mail.Judge
 }
 
 // ErrNoMail is the error for an agent that reads no mail.
@@ -166,8 +166,8 @@ func (a *Agent) EvidenceOf(raw []byte) (Explanation, error) {
 // Admit decides about a mail as a poll does that begins with State, and returns the events that the
 // poll would commit. They are about no other mail.
 func (x *Explainer) Admit(ctx context.Context, m FoundMail) (mail.Judged, []state.Event, error) {
-	ad := x.accepter.admission(new(dryFiles), x.State)
-	judge := x.judge
+	ad := x.accepter.admission(new(noFiles), x.State)
+	judge := *x.judge
 	judge.Room = ad.mayKeep
 	judge.Now = func() time.Time { return m.At } // a mail that cannot be proved now is undecided
 	var events []state.Event
@@ -308,4 +308,17 @@ func decidingField(raw []byte, m mail.Message) (field, read string) {
 		return textproto.CanonicalMIMEHeaderKey(name), value
 	}
 	return view.FieldOf(raw, evidence), evidence
+}
+
+// noFiles drops the payloads of an explanation.
+type noFiles struct{ dryFiles }
+
+func (*noFiles) KeepSummed(_ string, r io.Reader) (sum string, err error) {
+	_, err = io.Copy(io.Discard, r)
+	return "", err
+}
+
+func (n *noFiles) KeepAmong(name string, r io.Reader) error {
+	_, err := n.KeepSummed(name, r)
+	return err
 }
