@@ -99,7 +99,7 @@ type FoundMail struct {
 	At   time.Time // of its arrival
 }
 
-// fileKey begins the key of a mail that is in no mailbox.
+// fileKey begins the key of a mail that comes from a file.
 const fileKey = "mail:file."
 
 // Explainer decides about mails as a poll does, by the same code. It writes no file, takes no lock
@@ -113,7 +113,7 @@ type Explainer struct {
 }
 
 // ErrNoMail is the error for an agent that reads no mail.
-var ErrNoMail = errors.New("this agent reads no mail: there is no [mail] in its configuration")
+var ErrNoMail = errors.New("this agent reads no mail: its configuration has no [mail]")
 
 // Explainer returns an explainer for the state on disk. If offline is set, it does not ask the DNS.
 func (a *Agent) Explainer(offline bool) (*Explainer, error) {

@@ -84,7 +84,7 @@ func gateDecided(gate, reason, field, read string) string {
 	return text
 }
 
-// gateRemedy tells the operator what to do about a rejected mail. number is its number in
+// gateRemedy tells the operator the next step for a rejected mail. number is its number in
 // quarantine, or "" for a mail that is not there.
 func gateRemedy(gate, reason, number string) string {
 	release := "`agentstateloop inbox list --quarantined` has its number, and `agentstateloop inbox release NUMBER` lets it in."
@@ -99,7 +99,7 @@ func gateRemedy(gate, reason, number string) string {
 	case trust.GateAuto, trust.GateList:
 		return "If you wrote it by hand: " + release
 	case trust.GateSize:
-		return "Send it with smaller attachments, or raise max_size in [mail]."
+		return "Send it with smaller attachments."
 	case trust.GateTrust:
 		return trustRemedy(reason) + " If you wrote it: " + release
 	case state.GateRestored:
@@ -169,7 +169,7 @@ func ignoredWords(e *cycle.Explanation) string {
 	return "its subject does not call @" + e.Handle + ", and it answers no mail of @" + e.Handle
 }
 
-// explanationRemedy tells the operator what to do next.
+// explanationRemedy tells the operator the next step.
 func explanationRemedy(e *cycle.Explanation) string {
 	switch e.Outcome {
 	case cycle.AsMessage, cycle.AsControl, cycle.AsAnswer, cycle.AsConsent:
@@ -192,7 +192,7 @@ func explanationRemedy(e *cycle.Explanation) string {
 	return ""
 }
 
-// Explanation tells in plain sentences, one a line, what a poll would do with a mail and why. The
+// Explanation tells in plain sentences, one a line, the fate of a mail in a poll and the reason. The
 // first line is the verdict, and the second the remedy if there is one.
 func Explanation(e cycle.Explanation, now time.Time) string {
 	var b strings.Builder
@@ -224,7 +224,7 @@ func Explanation(e cycle.Explanation, now time.Time) string {
 
 // explainedMail names the mail.
 func explainedMail(e *cycle.Explanation, now time.Time) string {
-	return fmt.Sprintf("from %s, subject %s, arrived %s, %s", cmp.Or(plain.Brief(e.From), "nobody"),
+	return fmt.Sprintf("from %s, subject %s, arrived %s, %s", cmp.Or(plain.Brief(e.From), "an unknown sender"),
 		cmp.Or(inQuotes(plain.Brief(e.Subject)), "none"), terminal.Clock(e.At, now), plain.Size(e.Size))
 }
 
@@ -238,13 +238,13 @@ func addresseeWords(e *cycle.Explanation) string {
 	case a.Mine:
 		return "@" + e.Handle + ", because " + a.Field + " names a mail of the agent: " + read
 	case a.Field == "From":
-		return "nobody here: From was read as " + cmp.Or(read, "nobody")
+		return "not this agent: From was read as " + cmp.Or(read, "empty")
 	case read != "":
-		return "others: Subject calls " + read
+		return "not this agent: Subject calls " + read
 	case e.Uncalled:
-		return "nobody: it is to the agent's address, but Subject calls no agent"
+		return "not this agent: To has its address, but Subject does not call an agent"
 	}
-	return "nobody here: Subject calls no agent"
+	return "not this agent: Subject does not call an agent"
 }
 
 // evidenceWords describes the evidence about the sender.
