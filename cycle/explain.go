@@ -221,12 +221,12 @@ func (x *Explainer) Explain(ctx context.Context, m FoundMail) (Explanation, erro
 		return e, err
 	}
 	switch {
-	case judged.Report != nil:
-		e.Outcome, e.Reason = AsReport, judged.Report.Reason
 	case judged.Unproven != nil:
 		e.Outcome, e.Reason = AsUndecided, judged.Unproven.Error()
 	case judged.Addressee.Mine:
 		x.outcome(&e, m, judged.Message, events)
+	case judged.Report != nil:
+		e.Outcome, e.Reason = AsReport, judged.Report.Reason
 	}
 	if e.Outcome != AsIgnored && e.Outcome != AsReport {
 		x.content(&e, m.Raw, judged.Message)

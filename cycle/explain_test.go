@@ -228,6 +228,14 @@ func TestExplainedState(t *testing.T) {
 	if e := explain(answer); e.Outcome != cycle.AsMessage || e.Field != "In-Reply-To" || e.Answers != "reply" {
 		t.Errorf("an answer: %+v", e)
 	}
+	report := bounceOf(h.sentOf("reply")[0])
+	if e, err := h.agent.ExplainMail(t.Context(), report, h.clock.Now()); err != nil || e.Outcome != cycle.AsReport || !strings.Contains(e.Reason, "550 no such user") {
+		t.Errorf("a report: %+v, %v", e, err)
+	}
+	forged := bytes.Replace(report, []byte("Message-ID: <reply."), []byte("Message-ID: <reply.x"), 1)
+	if e, err := h.agent.ExplainMail(t.Context(), forged, h.clock.Now()); err != nil || e.Outcome != cycle.AsIgnored || !e.Forged {
+		t.Errorf("a forged report: %+v, %v", e, err)
+	}
 	h.agent.Policy.ByThread = true
 	if e := explain(letter{id: "<2@example.com>"}); e.Thread == "" {
 		t.Errorf("by thread: %+v", e)

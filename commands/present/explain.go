@@ -162,6 +162,8 @@ func explanationVerdict(e *cycle.Explanation, now time.Time) string {
 // ignoredWords tells why a mail is not for the agent.
 func ignoredWords(e *cycle.Explanation) string {
 	switch {
+	case e.Forged:
+		return "it is a delivery report about a mail that only looks like one of @" + e.Handle
 	case e.Addressee.Field == "From" && e.From == "":
 		return "it has no sender"
 	case e.Addressee.Field == "From":
@@ -191,6 +193,9 @@ func explanationRemedy(e *cycle.Explanation, now time.Time) string {
 	case cycle.AsUndecided:
 		return "Explain it again with a connection to the DNS, and without --offline."
 	case cycle.AsIgnored:
+		if e.Forged {
+			return ""
+		}
 		if e.Addressee.Field == "From" {
 			return "Send it from an address that is listed as operator in [mail], or add the address there."
 		}
