@@ -259,7 +259,7 @@ func TestCosts(t *testing.T) {
 	}
 	p := past(t, state.State{}, monday, cost("2026-02-28", "a", "1", 7), cost("2026-03-01", "b", "2", 5), cost("2026-03-01", "b", "3", 6), cost("2026-03-02", "c", "4", 1))
 	p.Policy.Location = time.FixedZone("east", 13*3600) // where it is the third already
-	want := "[{2026-02-28 7 1} {2026-03-01 11 1} {2026-03-02 1 1} {2026-03-03 0 0}]"
+	want := "[{2026-02-28 $0.000007 1} {2026-03-01 $0.000011 1} {2026-03-02 $0.000001 1} {2026-03-03 $0.00 0}]"
 	if got := fmt.Sprint(p.Costs(4, monday)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
