@@ -53,6 +53,15 @@ var notLimits = map[string]string{
 	"cycle.recallRead":       "a factor: how much is read for so much room",
 	"cycle.recallTimes":      "a factor: how much is read for so much room",
 	"cycle/view.wholeSerial": "a mark: the place behind all lines of a serial",
+	"cycle/view.pastRead":    "as eventsRead",
+	"cycle/view.dayHours":    "a unit",
+	"cycle/view.weekDays":    "a unit",
+	"cycle.weekAgo":          "a unit",
+
+	"commands/page.contextLines": "as eventsRead",
+	"commands/page.searchLines":  "how much of the history one search reads: TestHistory continues it",
+	"commands/page.wholeSerial":  "as cycle/view.wholeSerial",
+	"commands/page.costDays":     "how many days a page shows",
 
 	"commands.maxSentences": "the form of the output: the story explain has its edge",
 	"commands.tableRows":    "rows that are aligned together, which changes no result",

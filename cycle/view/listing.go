@@ -67,6 +67,10 @@ func (r Reader) Listing() ([]InboxRow, state.State, error) {
 		return nil, s, err
 	}
 	l := r.lister()
+	if known := r.Headlines; known != nil {
+		known.last, known.present = known.present, map[string]headline{}
+		l.heads.known = known
+	}
 	rows := []InboxRow{}
 	for i := range s.Inbox {
 		row := l.message(deferredByOutage(s, *r.Policy, s.Inbox[i], r.Now()))
@@ -154,11 +158,7 @@ func (r Reader) ListQuarantine() ([]InboxRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.Store.Read()
-	if err != nil {
-		return nil, err
-	}
-	return r.lister().items(s, items)
+	return r.QuarantineRows(items)
 }
 
 // RestoredRows returns the messages about which the operator has to decide after a restore: the held
@@ -182,6 +182,15 @@ func RestoredRows(st *store.Store, s state.State) ([]InboxRow, error) {
 		return nil, err
 	}
 	return append(rows, quarantined...), nil
+}
+
+// QuarantineRows returns the rows of these items in quarantine, in the order of their numbers.
+func (r Reader) QuarantineRows(items []quarantine.Item) ([]InboxRow, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	return r.lister().items(s, slices.Clone(items))
 }
 
 // items returns the rows of items in quarantine, in the order of their numbers.
