@@ -56,8 +56,8 @@ const actTime = 50 * time.Second
 // maxReason limits the reason of an act, in bytes.
 const maxReason = 500
 
-// act does what the operator orders on the page: with the checks of the command, and recorded as done
-// on the page.
+// act carries out an order of the operator, with the checks of the command. The history says that it
+// came from the page.
 func (s *Server) act(rw http.ResponseWriter, r *http.Request) {
 	text, p := s.doAct(rw, r)
 	if p != nil {

@@ -157,7 +157,7 @@ func startNginx(t *testing.T, program, block, upstream, host string) (addr strin
 	check(t, cmd.Start())
 	t.Cleanup(func() {
 		check(t, cmd.Process.Signal(os.Interrupt)) // its worker ends with it
-		_ = cmd.Wait()                             // a signal is no clean end
+		_ = cmd.Wait()                             // a signal ends it
 	})
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) { // it tells nobody when it is ready
 		conn, err := net.Dial("tcp", addr)
