@@ -20,7 +20,10 @@ import (
 )
 
 // statusOptions are the flags of status.
-type statusOptions struct{ all, watch bool }
+type statusOptions struct {
+	all, watch bool
+	prometheus string
+}
 
 func statusCommand(p *program) *cli.Command {
 	var o statusOptions
@@ -41,12 +44,18 @@ With --watch it continues until Ctrl-C. On a terminal it redraws the status
 every second. Elsewhere, and with --json, it prints the status again after each
 change; with --json, each time as one line.
 
+--prometheus writes the metrics that listen serves at /metrics to one file (0644)
+in one step, for the textfile collector of node_exporter; name it *.prom. With
+--all, or with FILE or DIR, it has several agents.
+
 Examples:
   agentstateloop status --json | jq -r .phase
-  agentstateloop status --all`,
+  agentstateloop status --all
+  agentstateloop status --all --prometheus /var/lib/prometheus/agents.prom`,
 		Flags: []cli.Flag{
 			switchFlag(&o.all, "all", "show all agents, yours and those on the mesh"),
 			switchFlag(&o.watch, "watch", "keep running and show changes"),
+			&cli.StringFlag{Name: "prometheus", TakesFile: true, Usage: "write metrics to `FILE`, or with - to standard output", Destination: &o.prometheus},
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
@@ -55,6 +64,12 @@ Examples:
 func (o *statusOptions) run(c *call) error {
 	if o.all && o.watch {
 		return terminal.Usagef("select one agent with -a HANDLE", "--watch does not work with --all")
+	}
+	if c.given(&o.prometheus) != "" {
+		if o.watch || c.json {
+			return terminal.Usagef("leave out --watch and --json", "--prometheus works alone, or with --all")
+		}
+		return statusMetrics(c, o.prometheus, o.all)
 	}
 	if o.all {
 		return statusAll(c)
