@@ -1,16 +1,12 @@
 package page_test
 
 import (
-	"context"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"agentstateloop/cycle"
 	"agentstateloop/state"
-	"agentstateloop/state/store"
 )
 
 // wants fails the test unless the history has this sentence once.
@@ -177,33 +173,4 @@ func TestStop(t *testing.T) {
 	b.do("stop", "", "wrong repository").says(t, 200, "@goulard3120 is being stopped")
 	b.do("stop", "", "wrong repository").says(t, 200, "")
 	s.wants("its turn was stopped: on the page: wrong repository")
-}
-
-// TestActOutlivesItsBrowser checks that an act is done, although its browser disconnects while the act
-// waits for the commit of another process.
-func TestActOutlivesItsBrowser(t *testing.T) {
-	s := serve(t)
-	b := s.browser().login()
-	holds, release := make(chan struct{}), make(chan struct{})
-	other := s.newAgent(handle)
-	other.Store = &store.Store{Dir: s.agent.Store.Dir, Agent: handle}
-	hold := sync.OnceFunc(func() { close(holds); <-release })
-	other.Store.Hook = func(string, string) error { hold(); return nil }
-	done := make(chan error, 1)
-	go func() { _, err := other.Order(context.Background(), state.ACTIVE, "slow", true); done <- err }()
-	<-holds
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // the act waits for the lock by then
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "POST", b.base+"/page/act", strings.NewReader(`{"agent":"goulard3120","act":"halt"}`))
-	check(t, err)
-	for name, value := range map[string]string{"Origin": b.origin, "Content-Type": "application/json", "X-Page-Token": b.act} {
-		req.Header.Set(name, value)
-	}
-	if _, err := b.client.Do(req); err == nil {
-		t.Fatal("the browser got an answer, so it has not disconnected in time")
-	}
-	time.Sleep(50 * time.Millisecond) // the server notices the end of the connection
-	close(release)
-	check(t, <-done)
-	s.settled(func(st state.State) bool { return st.Halted() })
 }
