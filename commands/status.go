@@ -44,9 +44,9 @@ With --watch it continues until Ctrl-C. On a terminal it redraws the status
 every second. Elsewhere, and with --json, it prints the status again after each
 change; with --json, each time as one line.
 
---prometheus writes the metrics that listen serves at /metrics to one file (0644)
-in one step, for the textfile collector of node_exporter; name it *.prom. With
---all, or with FILE or DIR, it has several agents.
+--prometheus writes the metrics that listen serves at /metrics to one file
+(0644) in one step, for the textfile collector of node_exporter; name it *.prom.
+With --all, or with FILE or DIR, it has several agents.
 
 Examples:
   agentstateloop status --json | jq -r .phase
