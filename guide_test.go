@@ -15,7 +15,7 @@ var guide = []string{
 	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "monitoring.md", "no-answer.md", "outlook.md",
 	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "fastmail.md", "files.md",
 	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "metrics.md", "monitoring.md", "no-answer.md", "outlook.md",
-	"own-server.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
+	"own-server.md", "page.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
 	"second-agent.md", "security.md",
 }
 
@@ -43,6 +43,8 @@ var questions = []struct{ question, page, heading string }{
 	{"How do I limit the cost?", "docs/cost.md", "Limits"},
 	{"Why did no answer come?", "docs/no-answer.md", "Signs and causes"},
 	{"Why was my mail not taken?", "docs/explain.md", "I sent a mail and nothing happened"},
+	{"How do I see it in a browser?", "docs/page.md", "Open it"},
+	{"How do I see it on my phone?", "docs/page.md", "From another machine"},
 	{"Is it safe?", "docs/security.md", "Who can do what"},
 	{"How do I back it up?", "docs/backup.md", "Backup"},
 	{"What happens after a restore?", "docs/backup.md", "After a restore"},

@@ -43,7 +43,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[state.Word]formatt
 		state.LineQuarantine: {state.WordReleased: (*HistoryReader).leftQuarantine, state.WordDropped: (*HistoryReader).leftQuarantine},
 		state.LineChallenge:  {state.WordMade: (*HistoryReader).challenged, state.WordAnswered: fixedSentence("you answered whether you wrote a mail"), state.WordExpired: (*HistoryReader).unanswered, state.WordSpoiled: nil},
 		state.LineNudge:      {"": (*HistoryReader).nudged},
-		state.LineNote:       {state.WordRelay: (*HistoryReader).relayed, anyRecord: nil},
+		state.LineNote:       {state.WordRelay: (*HistoryReader).relayed, state.WordRetried: (*HistoryReader).retriedOnPage, anyRecord: nil},
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
 			state.WordPermitted:    withReason("did what you permitted"),
@@ -64,7 +64,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[state.Word]formatt
 		state.LineMemory:     {"": (*HistoryReader).remembered},
 		state.LineCompaction: {state.WordMade: fixedSentence("a summary replaced the conversation"), state.WordNoSummary: withReason("the conversation could not be summarized"), state.WordStale: nil},
 		state.LinePrompt:     {state.WordMissed: promptSentence("was missed"), state.WordSkipped: promptSentence("was not needed"), state.WordFailed: promptSentence("did not run"), state.WordNext: nil, state.WordRemoved: nil},
-		state.LineSleep:      {state.WordAsked: (*HistoryReader).restAsked, state.WordHeld: (*HistoryReader).wakeupsHeld, state.WordRetried: nil, state.WordOver: nil, state.WordAsleep: nil},
+		state.LineSleep:      {state.WordAsked: (*HistoryReader).restAsked, state.WordHeld: (*HistoryReader).wakeupsHeld, state.WordRetried: (*HistoryReader).retriedOnPage, state.WordOver: nil, state.WordAsleep: nil},
 		state.LineEdge: {
 			state.WordAwait: (*HistoryReader).reportAwaited, state.WordReport: (*HistoryReader).reported, state.WordEnqueue: nil, state.WordJoin: nil, state.WordWithdrawn: nil, state.WordExpected: nil, state.WordLapsed: (*HistoryReader).reportMissing,
 		},
