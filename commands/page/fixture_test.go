@@ -180,7 +180,7 @@ func hostileAgent(now time.Time) page.Agent {
 
 // document returns a live document of these agents.
 func document(now time.Time, agents ...page.Agent) page.Document {
-	return page.Document{Made: now, Version: "2.0", Host: "harbour", Live: true, ActToken: ref("token"), Agents: append([]page.Agent{}, agents...)}
+	return page.Document{Made: now, Version: "2.0", Host: "harbour", Live: true, ActToken: ref("0123-act-token"), Agents: append([]page.Agent{}, agents...)}
 }
 
 // thirtyAgents returns agents in every state.

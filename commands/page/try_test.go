@@ -1,6 +1,7 @@
 package page_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -10,11 +11,22 @@ import (
 func TestTry(t *testing.T) {
 	b := browser.Start(t)
 	b.Call("Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil)
+	w, h, phone := 360, 1100, true
+	size := func() { b.Size(w, h, phone) }
 	shot := func(name string) {
-		var wide int
+		size()
+		var wide, high int
 		b.Evaluate("document.documentElement.scrollWidth - innerWidth", &wide)
-		t.Log(name, "overflow", wide, b.Console)
-		os.WriteFile("/tmp/w/shots/"+name+".png", b.Picture(), 0o600)
+		b.Evaluate("document.documentElement.scrollHeight", &high)
+		t.Log(name, "overflow", wide, high, b.Console)
+		for i := range 4 {
+			b.Evaluate(fmt.Sprintf("scrollTo(0, %d)", i*(h-60)), nil)
+			os.WriteFile(fmt.Sprintf("/tmp/w/shots/%s-%d.png", name, i), b.View(), 0o600)
+			if (i+1)*(h-60) > high {
+				break
+			}
+		}
+		b.Evaluate("scrollTo(0, 0)", nil)
 	}
 	os.MkdirAll("/tmp/w/shots", 0o700)
 	now := fixtureTime
@@ -24,22 +36,20 @@ func TestTry(t *testing.T) {
 	shot("phone")
 	b.Scheme("dark")
 	shot("phone-dark")
-	b.Scheme("light")
-	b.Size(1280, 900, false)
-	shot("desktop")
-	b.Scheme("dark")
+	w, h, phone = 1280, 1300, false
 	shot("desktop-dark")
 	b.Scheme("light")
-	b.Size(360, 800, true)
+	shot("desktop")
+	w, h, phone = 360, 1100, true
 	s.show(document(now, emptyAgent("scout", now)))
 	b.Until("document.querySelector('.phase').textContent == 'IDLE'")
 	shot("empty")
 	s.show(document(now, thirtyAgents(now)...))
 	b.Until("document.querySelectorAll('.card').length == 30")
 	shot("many")
-	b.Size(1280, 900, false)
+	w, h, phone = 1280, 1300, false
 	shot("many-desktop")
-	b.Size(360, 800, true)
+	w, h, phone = 360, 1100, true
 	s.show(document(now, hostileAgent(now)))
 	b.Until("document.querySelector('.agent')")
 	shot("hostile")

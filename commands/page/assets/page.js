@@ -278,10 +278,10 @@ function result(a, section) {
 
 const PHASES = { IDLE: "idle", PREP: "prep", ACTIVE: "active" };
 const phaseClass = (p) => PHASES[p] || "unknown";
-const phase = (p) => h("span", { class: "phase " + phaseClass(p) }, p || "UNKNOWN");
+const phase = (p) => h("span", { class: "phase " + phaseClass(p) }, plain(p || "UNKNOWN", 20));
 const many = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 const money = (usd) => (usd < 0 ? "-" : "") + "$" + Math.abs(usd).toFixed(Math.abs(usd) >= 1000 ? 0 : 2);
-const spaced = (word) => String(word).replace(/_/g, " ");
+const spaced = (word) => plain(word, 40).replace(/_/g, " ");
 
 function doing(a) {
   const s = a.status;
@@ -332,12 +332,13 @@ function hero(a) {
   return h("header", { key: "hero", class: "hero " + phaseClass(s?.phase) },
     h("h1", { id: "agent", tabindex: -1 }, h("bdi", null, "@" + plain(a.handle, 80))),
     h("p", { class: "badges" }, badges),
-    h("p", { class: "doing" }, line(doing(a)), " ", s?.phase_since && h("span", { class: "dim" }, "since ", time(s.phase_since), " on ", line(ui.doc.host, 80))),
+    h("p", { class: "doing" }, line(doing(a))),
+    h("p", { class: "meta" }, s?.phase_since && [s.phase, " since ", time(s.phase_since), ", "], "on ", line(ui.doc.host, 80)),
     counts.length > 0 && h("dl", { class: "counts" }, counts),
     result(a, "agent"),
     acts(a, "agent", "agent", [
       { act: "tell", name: "tell", tone: "main", label: "Tell…", about: "Acts on @" + a.handle, ask: ["Tell ", line("@" + a.handle, 80), " something. It counts as a message from you."], field: "Message", required: true, confirm: "Send" },
-      t && { act: "stop", name: "stop", label: "Stop the turn…", about: "Stop the turn", ask: "Stop the running turn? Its output so far is delivered. The next message then gets its turn.", field: "Reason", confirm: "Stop the turn", tone: "danger" },
+      t && { act: "stop", name: "stop", label: "Stop turn…", about: "Stop the turn", ask: "Stop the running turn? Its output so far is delivered. The next message then gets its turn.", field: "Reason", confirm: "Stop the turn", tone: "danger" },
       s && !s.halted && { act: "halt", name: "halt", label: "Halt…", about: "Halt", ask: "Halt? The running turn ends, mail is held back, and messages are only collected until you resume.", field: "Reason", confirm: "Halt", tone: "danger" },
       s?.halted && { act: "resume", name: "resume", label: "Resume…", about: "Resume", ask: "Resume? The agent works again, and the held mail is sent.", confirm: "Resume", tone: "main" },
     ]));
@@ -374,7 +375,7 @@ function turnOf(a) {
   const steps = [...t.steps].map((s) => {
     const id = s.at + s.kind, n = seen.get(id) || 0;
     seen.set(id, n + 1);
-    return h("li", { key: id + n, class: "step " + s.kind }, h("span", { class: "kind" }, STEPS[s.kind] ?? spaced(s.kind)), block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms.format(Date.parse(s.at))));
+    return h("li", { key: id + n, class: "step is-" + spaced(plain(s.kind, 20)) }, h("span", { class: "kind" }, STEPS[s.kind] ?? spaced(s.kind)), block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms.format(Date.parse(s.at))));
   }).reverse();
   return section(a, "turn", "Turn", t.since && since(t.since),
     h("p", { key: "words", class: "words" }, h("span", { class: "pulse", "aria-hidden": "true" }), line(t.words), t.tool && !t.words.includes(t.tool) && [" · ", h("code", null, line(t.tool, 80))]),
@@ -392,7 +393,7 @@ function messagesOf(a) {
     h("p", { class: "meta" }, line(m.from, 120), ", ", time(m.at)),
     m.why && h("p", { class: "why", dir: "auto" }, plain(m.why, 600)),
     acts(a, "messages", m.key, [
-      m.may_retry && { act: "retry", what: m.number || m.key, name: "retry", label: "Retry…", about: "Acts on " + m.number, ask: "Queue this message again? It gets a turn as soon as possible.", confirm: "Retry", tone: "main" },
+      m.may_retry && { act: "retry", what: m.number || m.key, name: "retry", label: "Retry…", about: "Acts on " + m.number, ask: "Queue this message again? It gets a turn as soon as possible.", confirm: "Retry" },
       m.may_drop && { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: "Drop this message? It gets no turn.", field: "Reason", confirm: "Drop", tone: "danger" },
     ])));
   return section(a, "messages", "Messages", list.length > 1 && list.length, list.length ? h("ul", { class: "items" }, list) : h("p", { class: "empty" }, "No message waits."));
@@ -413,7 +414,7 @@ function quarantineOf(a) {
   return section(a, "quarantine", "Quarantine", list.length > 1 && list.length, list.length > 0 && h("ul", { class: "items" }, list));
 }
 
-const fact = (label, text) => text && h("div", null, h("dt", null, label), h("dd", { dir: "auto" }, plain(text, 2000)));
+const fact = (label, text) => text && h("div", null, h("dt", null, plain(label, 80)), h("dd", { dir: "auto" }, plain(text, 2000)));
 
 function incidentsOf(a) {
   const s = a.status, list = [];
@@ -458,8 +459,8 @@ function band(a, id, name, b) {
     marks[m.kind] = (marks[m.kind] || 0) + 1;
     if (m.to) turns.push(h("rect", { class: "mark " + m.kind, x: x(m.at), y: m.kind === "halt" ? 0 : 24, width: width(m.at, m.to), height: m.kind === "halt" ? 20 : 7, rx: 2, style: { width: `max(3px, ${width(m.at, m.to)})` } }));
     else if (m.kind === "mail") dots.push(h("circle", { class: "mark mail", cx: x(m.at), cy: 40, r: 3.5 }));
-    else if (m.kind === "answer") dots.push(h("circle", { class: "mark answer", cx: x(m.at), cy: 40, r: 3 }));
-    else dots.push(h("rect", { class: "mark " + m.kind, x: x(m.at), y: 36, width: 3, height: 8 }));
+    else if (m.kind === "answer") dots.push(h("circle", { class: "mark answer", cx: x(m.at), cy: 51, r: 3 }));
+    else dots.push(h("rect", { class: "mark " + m.kind, x: x(m.at), y: 47, width: 3, height: 8 }));
   }
   const step = all > 2 * DAY ? DAY : 6 * HOUR;
   const first = new Date(from);
@@ -467,14 +468,14 @@ function band(a, id, name, b) {
   for (let t = first; t < to; t = next(t, step)) {
     if (t <= from) continue;
     const at = ((t - from) / all) * 100;
-    axis.push(h("line", { class: "tick", x1: at + "%", x2: at + "%", y1: 0, y2: 50 }));
-    if (at > 3 && at < 97) axis.push(h("text", { class: "label", x: at + "%", y: 62, "text-anchor": "middle" }, step === DAY ? weekday.format(t) : hm.format(t)));
+    axis.push(h("line", { class: "tick", x1: at + "%", x2: at + "%", y1: 0, y2: 58 }));
+    if (at > 3 && at < 97) axis.push(h("text", { class: "label", x: at + "%", y: 71, "text-anchor": "middle" }, step === DAY ? weekday.format(t) : hm.format(t)));
   }
-  const words = [...Object.entries(total).map(([p, ms]) => p + " " + long(ms)), ...Object.entries(marks).map(([k, n]) => many(n, MARKS[k] || k))].join(", ");
+  const words = [...Object.entries(total).map(([p, ms]) => p + " " + long(ms)), ...Object.entries(marks).map(([k, n]) => many(n, MARKS[k] || plain(k, 20)))].map((w) => plain(w, 60)).join(", ");
   const rows = [...b.phases.map((p) => ({ at: p.from, to: p.to, text: p.phase })), ...b.marks.map((m) => ({ at: m.at, to: m.to, text: m.text || MARKS[m.kind] || m.kind }))].sort((p, q) => Date.parse(q.at) - Date.parse(p.at));
   return h("figure", { key: id, class: "band" },
     h("figcaption", null, h("strong", null, name), h("span", { class: "dim" }, words || "nothing happened")),
-    h("svg", { role: "img", "aria-label": name + ": " + (words || "nothing happened"), width: "100%", height: 66, class: "plot" }, axis.filter((n) => n.tag === "line"), spans, turns, dots, axis.filter((n) => n.tag === "text")),
+    h("svg", { role: "img", "aria-label": name + ": " + (words || "nothing happened"), width: "100%", height: 76, class: "plot" }, axis.filter((n) => n.tag === "line"), spans, turns, dots, axis.filter((n) => n.tag === "text")),
     lazyDetails("table " + id, a, name + " as a table", () => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name + " as a table" }, h("table", null,
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "From"), h("th", { scope: "col" }, "For"), h("th", { scope: "col" }, "What"))),
       h("tbody", null, rows.map((r) => h("tr", null, h("td", null, time(r.at)), h("td", null, r.to ? long(Date.parse(r.to) - Date.parse(r.at)) : "–"), h("td", null, line(r.text)))))))));
@@ -614,7 +615,7 @@ function historyOf(a) {
       h("fieldset", { class: "kinds" }, h("legend", { class: "unseen" }, "Kind of entry"), KINDS.map(([kind, word]) => h("label", { key: a.handle + kind, class: "chip" + (s.kind === kind ? " on" : "") },
         h("input", { type: "radio", name: "kind", value: kind, class: "unseen", checked: s.kind === kind, onchange: () => { s.kind = kind; changed(a, s); } }), h("span", null, word))))),
     s.error && h("p", { key: "error", class: "error" }, s.error),
-    list.length ? days.map((d) => h("div", { key: "day " + d.day, class: "day" }, h("h3", null, dayName(d.at)), h("ol", { class: "entries" }, d.entries.map((e) => h("li", { key: e.id, class: "entry " + e.kind },
+    list.length ? days.map((d) => h("div", { key: "day " + d.day, class: "day" }, h("h3", null, dayName(d.at)), h("ol", { class: "entries" }, d.entries.map((e) => h("li", { key: e.id, class: "entry is-" + spaced(plain(e.kind, 20)) },
       h("time", { datetime: e.at, title: title(e.at) }, hm.format(Date.parse(e.at))), h("div", { class: "what" }, h("p", { dir: "auto" }, plain(e.text, 1000)), e.quote && block(e.quote, "quote", 1500)))))))
       : h("p", { key: "none", class: "empty" }, wait ? "Searching…" : filtered(s) ? "No entry matches." : "The history is empty."),
     live && list.length > 0 && !s.end && h("div", { key: "more", class: "acts" }, h("button", { type: "button", "aria-disabled": s.busy ? "true" : null, onclick: () => { if (!s.busy) search(a, true); } }, s.busy ? "Loading…" : "Show older")));
@@ -655,7 +656,7 @@ function overview(agents) {
         h("p", { class: "badges" }, s && phase(s.phase), s?.halted && h("span", { class: "badge bad" }, "HALTED"), why.map((w) => h("span", { class: "badge bad" }, w))),
         h("p", { class: "meta" }, line(doing(a))),
         a.trouble[0] && h("p", { class: "first" }, h("strong", null, plain(a.trouble[0].label, 40)), " ", line(a.trouble[0].text, 160)),
-        h("p", { class: "meta foot" }, s?.next_due && !s.moved && [ui.link === "file" ? "next poll " : "polls in ", until(s.next_due)],
+        h("p", { class: "meta foot" }, s?.next_due && !s.moved && h("span", null, ui.link === "file" ? "next poll " : "polls in ", until(s.next_due)),
           s && s.inbox.waiting + s.inbox.deferred + s.inbox.held + s.inbox.quarantined > 0 && h("span", null, [[s.inbox.waiting, "waiting"], [s.inbox.deferred, "deferred"], [s.inbox.held, "held"], [s.inbox.quarantined, "quarantined"]].filter(([n]) => n).map(([n, w]) => n + " " + w).join(" · "))));
     })));
 }
@@ -673,7 +674,7 @@ function shown() {
 function bar(agent) {
   const doc = ui.doc, several = doc && doc.agents.length > 1;
   const link = { live: "Live", connecting: "Connecting…", reconnecting: "Reconnecting…", login: "", file: "" }[ui.link];
-  return h("div", { key: "bar", class: "bar " + ui.link },
+  return h("header", { key: "bar", class: "bar " + ui.link },
     several && agent ? h("a", { key: "back", class: "back", href: "#/" }, "‹ All agents") : h("span", { key: "brand", class: "brand" }, "agentStateLoop"),
     h("span", { key: "link", class: "link" }, ui.link === "file" ? ["Made ", h("time", { datetime: doc.made }, title(doc.made))] : [link && h("i", { class: "dot", "aria-hidden": "true" }), link, ui.link === "reconnecting" && doc && h("span", { class: "dim" }, " as of " + hms.format(Date.parse(doc.made)))]));
 }
