@@ -51,7 +51,7 @@ func rooms() []room {
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/page", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/act", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/page", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
 		{"commands/backup", "writes and restores the archive of an agent: which files, and where they belong", slices.Concat([]string{"cycle/archive"}, command)},
 		{"commands/doctor", "the checks of `doctor`", command},
@@ -59,7 +59,8 @@ func rooms() []room {
 		{"commands/removal", "the files of an agent that `uninstall --purge` removes, and their removal", slices.Concat([]string{"commands/setup", "cycle/listen"}, command)},
 		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/view", "mesh", "state"}},
 		{"commands/manual", "manual pages, from the texts of help pages and the example configuration; text in, text out", nil},
-		{"commands/page", "the page of `listen` and `status --html`, and the metrics", slices.Concat([]string{"commands/present", "commands/terminal", "cycle/listen"}, fromCycle)},
+		{"commands/act", "what the operator changes, for the commands and the page: finds the item, words the result", slices.Concat([]string{"commands/present", "commands/terminal"}, fromCycle)},
+		{"commands/page", "the page of `listen` and `status --html`, and the metrics", slices.Concat([]string{"commands/act", "commands/present", "commands/terminal", "cycle/listen"}, fromCycle)},
 		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},
 		{"commands/apirunner", "the hidden process behind runner = \"api\"", command},
 		{"commands/mcpserver", "offers tools to a program, by the Model Context Protocol", []string{"turn/react"}},

@@ -3,11 +3,11 @@ package commands
 import (
 	"encoding/json"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/act"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/mesh"
@@ -149,7 +149,7 @@ type answerOutput struct {
 }
 
 func answer(c *call) error {
-	text, err := c.message(1)
+	words, err := c.message(1)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func answer(c *call) error {
 	if err != nil {
 		return err
 	}
-	given, err := a.Answer(c.ctx, c.arg(0), userName(), text)
+	given, err := a.Answer(c.ctx, c.arg(0), userName(), words)
 	if err != nil {
 		return err
 	}
@@ -165,13 +165,10 @@ func answer(c *call) error {
 	if c.json {
 		return c.out.JSON(answerOutput{ID: given.ID, Key: given.Key, Option: orNull(given.Option)})
 	}
-	if given.Option != "" {
-		c.out.Printf("answered %s: %s\n", given.ID, terminal.Printable(given.Option))
-		return nil
-	}
-	c.out.Printf("answered %s\n", given.ID)
-	if len(given.Others) > 0 {
-		c.out.Note("note", "not one of the options (%s): the agent gets the text unchanged", terminal.Printable(strings.Join(given.Others, ", ")))
+	text, note := act.Answered(given)
+	c.out.Printf("%s\n", text)
+	if note != "" {
+		c.out.Note("note", "%s", note)
 	}
 	return nil
 }

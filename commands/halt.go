@@ -2,11 +2,11 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/act"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/state"
@@ -60,14 +60,7 @@ func (o *haltOptions) run(c *call, a *cycle.Agent, change func(context.Context, 
 	if c.json {
 		return c.out.JSON(haltOutput{Agent: a.Handle, Halted: s.Halted()})
 	}
-	switch {
-	case s.HaltedHere:
-		c.out.Printf("@%s is HALTED: no turns, no mail, until `%s resume`\n", a.Handle, name)
-	case s.HaltedMesh:
-		c.out.Printf("@%s is still HALTED by the mesh, until `%s mesh resume`\n", a.Handle, name)
-	default:
-		c.out.Printf("@%s resumes\n", a.Handle)
-	}
+	c.out.Printf("%s\n", act.Halted(a, s))
 	return nil
 }
 
@@ -90,17 +83,14 @@ Example:
 }
 
 func (o *stopOptions) run(c *call, a *cycle.Agent) error {
-	err := a.Stop(c.ctx, o.reason)
-	text := "@%s is being stopped\n"
-	if errors.Is(err, cycle.ErrNothing) {
-		text = "@%s has no running turn\n"
-	} else if err != nil {
+	stopping, text, err := act.Stop(c.ctx, a, o.reason)
+	if err != nil {
 		return err
 	}
 	return c.print(struct {
 		Agent    string `json:"agent"`
 		Stopping bool   `json:"stopping"`
-	}{a.Handle, err == nil}, text, a.Handle)
+	}{a.Handle, stopping}, "%s\n", text)
 }
 
 // transitionOptions are the flags of transition.

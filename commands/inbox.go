@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -32,18 +30,6 @@ func inboxCommand(p *program) *cli.Command {
 			inboxReleaseCommand(p),
 		},
 	}
-}
-
-// findMessage returns a message by its key. which is the user's name for it.
-func findMessage(a *cycle.Agent, which, key string) (state.Message, error) {
-	m, err := a.View().FindMessage(key)
-	if !errors.Is(err, view.ErrNoMessage) {
-		return m, err
-	}
-	if key != which {
-		err = fmt.Errorf("%w: %s, %s, was dropped or has left the mailbox", view.ErrNoMessage, which, plain.Line(key))
-	}
-	return m, terminal.WithHint(err, "see "+name+" inbox list [--quarantined], and "+name+" history")
 }
 
 // inboxListOptions are the flags of inbox list.

@@ -1,17 +1,12 @@
 package commands
 
 import (
-	"context"
-	"errors"
-	"fmt"
-
 	"github.com/urfave/cli/v2"
 
-	"agentstateloop/commands/present"
+	"agentstateloop/commands/act"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
-	"agentstateloop/cycle/quarantine"
-	"agentstateloop/cycle/view"
+	"agentstateloop/state"
 )
 
 // inboxDoneOptions are the flags of inbox done.
@@ -93,35 +88,15 @@ Example:
 }
 
 func retryMessage(c *call, a *cycle.Agent) error {
-	which := c.arg(0)
-	key, err := a.View().Key(which)
-	if err != nil {
-		return err
-	}
-	s, err := a.Store.Read()
-	if err != nil {
-		return err
-	}
-	if row, unfetched := view.UnfetchedRow(s, key); unfetched {
-		words := present.InboxStatus{Now: c.now()}.Of(row)
-		return terminal.WithHint(fmt.Errorf("%s is not in the inbox yet: %s", which, words), "every poll fetches the mails that are due: "+name+" poll")
-	}
-	if _, err := a.View().QuarantinedItem(key); err == nil {
-		return terminal.WithHint(fmt.Errorf("%s is in quarantine", which), name+" inbox release "+which+" releases it")
-	}
-	m, err := findMessage(a, which, key)
-	if err != nil {
-		return err
-	}
-	held, err := a.Retry(c.ctx, m.Key)
+	key, held, err := act.Retry(c.ctx, a, c.arg(0), "", c.now())
 	if err != nil {
 		return err
 	}
 	if held != "" {
-		c.out.Warn("%s is still waiting: %s", m.Key, held)
+		c.out.Warn("%s", act.StillWaits(key, held))
 	}
 	c.detach(a)
-	return c.print(inboxRetryOutput{Key: m.Key, Held: orNull(held)}, "")
+	return c.print(inboxRetryOutput{Key: key, Held: orNull(held)}, "")
 }
 
 // inboxRetryOutput is the JSON output of inbox retry.
@@ -152,7 +127,7 @@ Examples:
 }
 
 func (o *inboxDropOptions) run(c *call, a *cycle.Agent) error {
-	key, err := drop(c.ctx, a, c.arg(0), o.reason)
+	key, err := act.Drop(c.ctx, a, c.arg(0), o.reason)
 	if err != nil {
 		return err
 	}
@@ -163,29 +138,6 @@ func (o *inboxDropOptions) run(c *call, a *cycle.Agent) error {
 type inboxDropOutput struct {
 	Key     string `json:"key"`
 	Dropped bool   `json:"dropped"`
-}
-
-// drop removes a pending message, an item in quarantine, or an unfetched mail. It returns its
-// key.
-func drop(ctx context.Context, a *cycle.Agent, which, reason string) (key string, err error) {
-	if key, err = a.View().Key(which); err != nil {
-		return "", err
-	}
-	if err := a.Expel(ctx, key, reason); !errors.Is(err, quarantine.ErrNotQuarantined) {
-		return key, err
-	}
-	s, err := a.Store.Read()
-	if err != nil {
-		return "", err
-	}
-	if s.IsUnfetched(key) {
-		return key, a.Drop(ctx, key, reason)
-	}
-	m, err := findMessage(a, which, key)
-	if err != nil {
-		return "", err
-	}
-	return m.Key, a.Drop(ctx, m.Key, reason)
 }
 
 func inboxReleaseCommand(p *program) *cli.Command {
@@ -207,19 +159,12 @@ Examples:
 
 func releaseMessage(c *call, a *cycle.Agent) error {
 	which := c.arg(0)
-	key, err := a.View().Key(which)
+	key, already, err := act.Release(c.ctx, a, which, state.ByHand)
 	if err != nil {
 		return err
 	}
-	already, err := a.Release(c.ctx, key)
-	switch {
-	case errors.Is(err, quarantine.ErrNotQuarantined):
-		return terminal.WithHint(fmt.Errorf("%s is %w", which, quarantine.ErrNotQuarantined),
-			"see "+name+" inbox list --quarantined; inbox show NUMBER shows the fate of a message")
-	case err != nil:
-		return err
-	case already:
-		c.out.Warn("%s was received before, and is not accepted again", which)
+	if already {
+		c.out.Warn("%s", act.AlreadyReleased(which))
 	}
 	c.detach(a)
 	return c.print(struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"agentstateloop/commands/act"
 	"agentstateloop/commands/present"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
@@ -82,7 +83,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 		row.State = words.Of(row)
 		return printUnfetched(c, row)
 	}
-	m, err := findMessage(a, which, key)
+	m, err := act.FindMessage(a, which, key)
 	if err != nil {
 		return err
 	}

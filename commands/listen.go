@@ -7,16 +7,20 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/commands/page"
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
@@ -26,6 +30,7 @@ import (
 type listenOptions struct {
 	printUnit             bool
 	tokenFile, pipe, addr string
+	pageURL               string
 }
 
 func listenCommand(p *program) *cli.Command {
@@ -48,6 +53,11 @@ build is red"}; its answer is mailed to the operator. A report has the same
 effect as the command report. GET /events, with the same header, streams the
 events that events --follow shows.
 
+With --token-file, the address in a browser is a page: it shows the agents, and
+takes your orders. It asks for the token. [listen] page in agent.toml limits or
+closes it. If a reverse proxy serves the page, --page-url is its address there.
+GET /metrics is for Prometheus.
+
 Each line in the pipe is a nudge; with several agents it begins with the handle.
 A writer blocks while nothing reads the pipe, and unread lines are lost if the
 daemon dies.
@@ -58,7 +68,8 @@ Examples:
     > ~/.config/systemd/user/agentstateloop.service`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "addr", Value: "127.0.0.1:0", Usage: "`ADDRESS`: loopback address of the webhook", Destination: &o.addr},
-			textFlag(&o.tokenFile, "token-file", "`FILE`: file (0600) with the webhook's token (default: no webhook)"),
+			textFlag(&o.tokenFile, "token-file", "`FILE`: file (0600) with the token of webhook and page"),
+			textFlag(&o.pageURL, "page-url", "`URL` at which a reverse proxy serves the page"),
 			textFlag(&o.pipe, "pipe", "create a named pipe at `PATH`"),
 			switchFlag(&o.printUnit, "print-unit", "print a systemd user unit with these arguments"),
 		},
@@ -68,6 +79,10 @@ Examples:
 
 func (o *listenOptions) run(c *call) error {
 	named, err := c.paths()
+	if err != nil {
+		return err
+	}
+	pageURL, err := o.parsePageURL(c)
 	if err != nil {
 		return err
 	}
@@ -97,7 +112,7 @@ func (o *listenOptions) run(c *call) error {
 			c.out.Warn(format, args...)
 		},
 		Ready: func() {
-			announceListener(c, agents, "http://"+web.Addr().String())
+			announceListener(c, agents, "http://"+web.Addr().String(), o.pageAddress(web.Addr(), agents))
 			if err := listen.Notify(socket, listen.Ready); err != nil {
 				c.out.Warn("%v", err)
 			}
@@ -105,11 +120,17 @@ func (o *listenOptions) run(c *call) error {
 		Reload: newRoster(c.program, named, before, agents).reload,
 		Alive:  func() { _ = listen.Notify(socket, listen.Alive) }, // systemd's watchdog notices a failure
 	}
+	host, _ := os.Hostname() // "" if the system has none
+	server := &page.Server{
+		URL: pageURL, Version: c.build.version(), Host: host, User: userName(), Now: c.now, Secrets: c.loader.Secrets,
+	}
+	l.Page = server.Handler
 	if file := o.tokenFile; file != "" {
 		l.Token = c.loader.SecretFile(file)
 		if _, err := l.Token(c.ctx); err != nil {
 			return terminal.WithHint(err, tokenHint(file))
 		}
+		server.Token = l.Token
 	}
 	if c.loader.Env("GOGC") == "" {
 		// The daemon mostly waits, so its memory costs more than the CPU time of garbage
@@ -122,6 +143,36 @@ func (o *listenOptions) run(c *call) error {
 		return terminal.WithHint(err, "one listener per agent is enough, and the other one keeps running")
 	}
 	return errors.Join(err, listen.Notify(socket, listen.Stopping))
+}
+
+// parsePageURL returns the address of --page-url, or nil.
+func (o *listenOptions) parsePageURL(c *call) (*url.URL, error) {
+	if c.given(&o.pageURL) == "" {
+		return nil, nil
+	}
+	const hint = "use the address in the browser, such as https://agents.example.com/ or https://example.com/agents/"
+	u, err := url.Parse(o.pageURL)
+	switch {
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "", u.User != nil, u.RawQuery != "", u.Fragment != "":
+		return nil, terminal.Usagef(hint, "--page-url %q is not the address of a page", o.pageURL)
+	case !strings.HasSuffix(u.Path, "/"):
+		return nil, terminal.Usagef(hint, "--page-url %q does not end with /", o.pageURL)
+	case o.tokenFile == "":
+		return nil, terminal.Usagef("add --token-file FILE", "--page-url needs a page, which is closed without a token")
+	}
+	return u, nil
+}
+
+// pageAddress returns the address of the page in a browser, or "" if it is closed.
+func (o *listenOptions) pageAddress(addr net.Addr, agents []*cycle.Agent) string {
+	closed := !slices.ContainsFunc(agents, func(a *cycle.Agent) bool { return a.Page != cycle.PageOff })
+	switch {
+	case o.tokenFile == "" || closed:
+		return ""
+	case o.pageURL != "":
+		return o.pageURL
+	}
+	return "http://" + addr.String() + "/"
 }
 
 // allMoved returns the error of the first agent if all of them were moved to other machines.
@@ -162,15 +213,19 @@ func freeMemory(ctx context.Context) {
 type listenOutput struct {
 	Agents []string `json:"agents"`
 	URL    string   `json:"url"`
+	Page   *string  `json:"page"` // null: it is closed
 }
 
-// announceListener prints the agents and the address of the listener.
-func announceListener(c *call, agents []*cycle.Agent, url string) {
+// announceListener prints the agents, and the addresses of the listener and of its page.
+func announceListener(c *call, agents []*cycle.Agent, url, page string) {
 	if !c.json {
 		c.out.Printf("listening for %s at %s\n", terminal.Count(len(agents), "agent"), url)
+		if page != "" {
+			c.out.Printf("page: %s\n", page)
+		}
 		return
 	}
-	ready := listenOutput{URL: url}
+	ready := listenOutput{URL: url, Page: orNull(page)}
 	for _, a := range agents {
 		ready.Agents = append(ready.Agents, a.Handle)
 	}
@@ -215,6 +270,9 @@ func (o *listenOptions) printUnitFile(c *call, agents []*cycle.Agent) error {
 	argv = append(argv, "listen")
 	if c.given(&o.addr) != "" {
 		argv = append(argv, "--addr", o.addr)
+	}
+	if o.pageURL != "" {
+		argv = append(argv, "--page-url", o.pageURL)
 	}
 	for _, file := range []struct{ flag, path string }{{"--token-file", o.tokenFile}, {"--pipe", o.pipe}} {
 		if file.path == "" {

@@ -42,6 +42,8 @@ type Agent struct {
 	Rights   Rights
 	Kinds    Kinds // used with runner "acp"
 
+	Page string // what the page of `listen` may do with it: PageAct, PageRead or PageOff; "": PageAct
+
 	Hooks     []hook.Hook
 	Heartbeat *heartbeat.Monitor // nil: no monitor is configured
 
@@ -84,6 +86,13 @@ type Agent struct {
 	// turnFailed if it has committed a failed turn.
 	announced, turnFailed uint32
 }
+
+// The values of Agent.Page.
+const (
+	PageAct  = "act"  // the page shows the agent and takes orders
+	PageRead = "read" // it only shows the agent
+	PageOff  = "off"  // it does not show the agent
+)
 
 // Mail configures how the agent receives and sends mail.
 type Mail struct {

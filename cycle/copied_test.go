@@ -149,7 +149,7 @@ func TestRetryOfAHeldMessage(t *testing.T) {
 	check(t, h.agent.MarkRestored(t.Context(), morning, "backup.tar.gz"))
 	h.pollAfter(time.Minute)
 	h.wantRuns(0)
-	if _, err := h.agent.Retry(t.Context(), key); err != nil {
+	if _, err := h.agent.Retry(t.Context(), key, ""); err != nil {
 		t.Fatal(err)
 	}
 	h.pollAfter(time.Minute)

@@ -243,7 +243,7 @@ func TestDamagedQuarantineItemIsNotReleased(t *testing.T) {
 	asked, token := h.lastChallenge()
 	item := h.quarantinedItem()
 	check(t, flipLast(h.agent.Store.Path(item.Payload)))
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, store.ErrDamaged) {
+	if _, err := h.agent.Release(t.Context(), item.Key, state.ByHand); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("released: %v", err)
 	}
 	h.receive(replyTo(asked, "YES "+token))

@@ -191,7 +191,7 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 
 // Retry queues a message again that waits for a later time, was given up, or is held since a
 // restore. A wakeup has its turn now; held is the reason that still prevents the turn, or "".
-func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) {
+func (a *Agent) Retry(ctx context.Context, key, origin string) (held string, err error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return "", err
@@ -203,7 +203,7 @@ func (a *Agent) Retry(ctx context.Context, key string) (held string, err error) 
 	if _, waits := s.Message(key); waits && msg.Status != state.Deferred && !msg.Held {
 		return "", fmt.Errorf("%s is already %s", key, msg.Status)
 	}
-	if s, err = a.journal().commit(ctx, state.Retried{Message: msg}); err != nil {
+	if s, err = a.journal().commit(ctx, state.Retried{Message: msg, Origin: origin}); err != nil {
 		return "", err
 	}
 	return s.SelfHeld(msg, a.Policy, a.Now()), nil

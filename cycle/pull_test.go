@@ -168,14 +168,14 @@ func TestRetryAndDrop(t *testing.T) {
 	h.wantTasks(state.Failed)
 	key := h.lines(state.LineTask)[0].Key
 	h.script(answeringScript)
-	_, err := h.agent.Retry(t.Context(), key)
+	_, err := h.agent.Retry(t.Context(), key, "")
 	check(t, err)
 	h.poll()
 	tasks := h.wantTasks(state.Failed, state.Success)
 	if tasks[0].TurnID == tasks[1].TurnID {
 		t.Errorf("a message that is queued again has its old turn: %+v", tasks)
 	}
-	if _, err := h.agent.Retry(t.Context(), "mail:none.1.1"); err == nil {
+	if _, err := h.agent.Retry(t.Context(), "mail:none.1.1", ""); err == nil {
 		t.Error("a message that never was is queued again")
 	}
 

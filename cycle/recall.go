@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"agentstateloop/cycle/prompt"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
 	"agentstateloop/mail/message"
@@ -252,24 +253,41 @@ func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 	if m.Title != "" {
 		return view.Beginning(a.Secrets.Redact(m.Title)), true
 	}
-	if m.Payload == "" {
-		return "", false
-	}
-	heads := view.Headliner{Store: a.Store}
-	length, err := heads.Length(m.Payload)
-	if err != nil {
-		return "", false
-	}
-	var raw []byte
-	if length > wordsRead {
-		raw, err = heads.Head(m.Payload)
-	} else {
-		raw, err = a.Store.ReadSummed(m.Payload, m.Sum)
-	}
+	raw, err := a.beginningOf(m.Payload, m.Sum)
 	if err != nil {
 		return "", false
 	}
 	return view.Beginning(a.Secrets.Redact(textOf(m.Source, raw))), true
+}
+
+// beginningOf returns a payload, or the beginning of one with more than wordsRead bytes.
+func (a *Agent) beginningOf(payload, sum string) ([]byte, error) {
+	if payload == "" {
+		return nil, fs.ErrNotExist
+	}
+	heads := view.Headliner{Store: a.Store}
+	length, err := heads.Length(payload)
+	if err != nil {
+		return nil, err
+	}
+	if length > wordsRead {
+		return heads.Head(payload)
+	}
+	return a.Store.ReadSummed(payload, sum)
+}
+
+// TextOfQuarantined returns the text of an item in quarantine, without the secrets that this process
+// knows: all of it, or the beginning of a long one. It returns a note in parentheses if the text cannot
+// be read.
+func (a *Agent) TextOfQuarantined(item quarantine.Item) string {
+	raw, err := a.beginningOf(item.Payload, item.Sum)
+	if err != nil {
+		return "(not shown: " + err.Error() + ")"
+	}
+	if item.Source == state.Mail {
+		return a.Secrets.Redact(message.ReadContent(bytes.NewReader(raw), message.Sent{}).Full)
+	}
+	return a.Secrets.Redact(textOf(item.Source, raw))
 }
 
 // textOf returns the text of a payload. raw may be only the beginning of the payload.

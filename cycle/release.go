@@ -15,8 +15,9 @@ import (
 
 // Release accepts an item in spite of its gate, once: as a message that came now, under its own
 // key. The message is durable when Release returns. If the key was accepted before, by this
-// item or by a real message, already is true and the item is not accepted again.
-func (a *Agent) Release(ctx context.Context, key string) (already bool, err error) {
+// item or by a real message, already is true and the item is not accepted again. origin is the place
+// of the order, for the history, such as state.ByHand.
+func (a *Agent) Release(ctx context.Context, key, origin string) (already bool, err error) {
 	item, raw, err := a.quarantine().Open(key)
 	if err != nil {
 		return false, err
@@ -38,7 +39,7 @@ func (a *Agent) Release(ctx context.Context, key string) (already bool, err erro
 			event, err = a.accepter().release(a.Store, s, item, whole)
 		}
 		if err == nil {
-			s, err = a.journal().commit(ctx, state.Released{Key: key, Reason: "by hand", Same: item.Same(raw), Event: event})
+			s, err = a.journal().commit(ctx, state.Released{Key: key, Reason: origin, Same: item.Same(raw), Event: event})
 		}
 	}
 	if err != nil {

@@ -42,7 +42,7 @@ func (h *fixture) wantCounted(want int) {
 // release releases an item, which must be there.
 func (h *fixture) release(key string) (already bool) {
 	h.t.Helper()
-	already, err := h.agent.Release(h.t.Context(), key)
+	already, err := h.agent.Release(h.t.Context(), key, state.ByHand)
 	check(h.t, err)
 	return already
 }
@@ -73,7 +73,7 @@ func TestReleasedMailRunsOnce(t *testing.T) {
 	if len(replies) != 3 || last.text != "I read: do it" || last.to != operator || last.head.InReplyTo != "<two@example.com>" {
 		t.Errorf("replies: %+v", replies)
 	}
-	if _, err := h.agent.Release(t.Context(), item.Key); !errors.Is(err, quarantine.ErrNotQuarantined) {
+	if _, err := h.agent.Release(t.Context(), item.Key, state.ByHand); !errors.Is(err, quarantine.ErrNotQuarantined) {
 		t.Errorf("released again: %v", err)
 	}
 	if r := h.poll(); r.Turns != 0 {
@@ -91,7 +91,7 @@ func (h *fixture) crashInRelease(key string) {
 		}
 		return nil
 	}
-	if _, err := h.agent.Release(h.t.Context(), key); !errors.Is(err, crash) {
+	if _, err := h.agent.Release(h.t.Context(), key, state.ByHand); !errors.Is(err, crash) {
 		h.t.Fatalf("release: %v", err)
 	}
 	h.agent.Store.Hook = nil
@@ -176,7 +176,7 @@ func TestTooLargeMailIsNotReleased(t *testing.T) {
 	if item.Gate != trust.GateSize {
 		t.Fatalf("item: %+v", item)
 	}
-	if _, err := h.agent.Release(t.Context(), item.Key); err == nil || !strings.Contains(err.Error(), "only its header was kept") {
+	if _, err := h.agent.Release(t.Context(), item.Key, state.ByHand); err == nil || !strings.Contains(err.Error(), "only its header was kept") {
 		t.Errorf("release: %v", err)
 	}
 	h.wantCounted(1)

@@ -319,7 +319,7 @@ func TestHeldMessageRunsByHand(t *testing.T) {
 		t.Errorf("held back: %+v", why)
 	}
 	first := h.runs()
-	_, err = h.agent.Retry(t.Context(), rows[0].Key)
+	_, err = h.agent.Retry(t.Context(), rows[0].Key, "")
 	check(t, err)
 	check(t, h.agent.Drop(t.Context(), rows[1].Key, "done"))
 	h.pollAfter(time.Minute)

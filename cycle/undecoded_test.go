@@ -49,7 +49,7 @@ func TestUndecodableMessageIsQuarantined(t *testing.T) {
 		if i.Gate != "form" {
 			t.Errorf("%+v", i)
 		}
-		if _, err := h.agent.Release(t.Context(), i.Key); err == nil || !strings.Contains(err.Error(), "not a mesh message") {
+		if _, err := h.agent.Release(t.Context(), i.Key, state.ByHand); err == nil || !strings.Contains(err.Error(), "not a mesh message") {
 			t.Errorf("release %s: %v", i.Key, err)
 		}
 	}

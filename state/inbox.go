@@ -226,7 +226,10 @@ func (r *Received) message(key string) *Message {
 
 // Retried reports `inbox retry`: a message that was given up or is deferred is queued again at the
 // end.
-type Retried struct{ Message Message }
+type Retried struct {
+	Message Message
+	Origin  string // the place of the order, for the history; "" for the terminal
+}
 
 // apply queues the message like one without an earlier turn. An earlier turn has already had its
 // deliverable.
@@ -236,13 +239,16 @@ func (e Retried) apply(m *machine) {
 		waiting.ByHand = waiting.ByHand || waiting.Source == Clock
 		switch {
 		case waiting.Held:
-			m.retryHeld(waiting)
+			m.retryHeld(waiting, e.Origin)
 		case waiting.Status != Deferred:
 		case waiting.Source == Self && waiting.TurnID == "":
-			m.retryWakeup(waiting)
+			m.retryWakeup(waiting, e.Origin)
 		default:
 			waiting.Status, waiting.Reason = Queued, ""
 			waiting.NextRetryAt = m.now
+			if e.Origin != "" {
+				m.line(Line{Kind: LineNote, What: WordRetried, Key: waiting.Key, Source: waiting.Source, Reason: e.Origin})
+			}
 		}
 		return
 	}
@@ -264,7 +270,7 @@ func (e Retried) apply(m *machine) {
 	m.Inbox = append(m.Inbox, msg)
 	m.messageFollowed()
 	m.Asleep = false
-	m.line(Line{Kind: LineMessage, What: WordRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg})
+	m.line(Line{Kind: LineMessage, What: WordRetried, Key: msg.Key, Source: msg.Source, From: msg.From, Message: &msg, Reason: e.Origin})
 }
 
 // Dropped reports `inbox drop`: a waiting message loses its turn, or a mail that is not fetched yet

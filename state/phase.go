@@ -113,7 +113,7 @@ type Ordered struct {
 // apply takes the entry and exit actions of the phase. It does nothing if the agent is in that
 // phase already.
 func (e Ordered) apply(m *machine) {
-	why := "by hand"
+	why := ByHand
 	if e.Reason != "" {
 		why += ": " + e.Reason
 	}

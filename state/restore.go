@@ -157,13 +157,13 @@ func (msg *Message) hold() {
 }
 
 // retryHeld lets a held row have its turn, because a person wants it.
-func (m *machine) retryHeld(row *Message) {
+func (m *machine) retryHeld(row *Message, origin string) {
 	row.Held, row.NextRetryAt = false, m.now
 	if row.ByItself() {
 		m.operatorHeard()
 	}
 	copied := *row
-	m.line(Line{Kind: LineMessage, What: WordRetried, Key: row.Key, Source: row.Source, From: row.From, Message: &copied})
+	m.line(Line{Kind: LineMessage, What: WordRetried, Key: row.Key, Source: row.Source, From: row.From, Message: &copied, Reason: origin})
 }
 
 // HeldRows returns the rows of the inbox that a restore holds.

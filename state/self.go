@@ -235,12 +235,12 @@ func (msg *Message) wakeAt(t time.Time) {
 
 // retryWakeup lets a row of the agent itself have its turn now, because the operator asks for it.
 // This counts as hearing the operator.
-func (m *machine) retryWakeup(row *Message) {
+func (m *machine) retryWakeup(row *Message, origin string) {
 	if m.operatorHeard(); m.now.Before(row.NextRetryAt) {
 		m.sleepEnds(*row)
 		row.wakeAt(m.now)
 	}
-	m.line(Line{Kind: LineSleep, What: WordRetried, Key: row.Key, Source: Self})
+	m.line(Line{Kind: LineSleep, What: WordRetried, Key: row.Key, Source: Self, Reason: origin})
 }
 
 // applySleepLine applies a line about rows of the agent itself.

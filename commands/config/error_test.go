@@ -143,6 +143,7 @@ func TestConfigErrors(t *testing.T) {
 		{"tool without a command", loop + local + "[tools.a]\ndescription = \"d\"\n", `tools.a.command: is missing`, ""},
 		{"tool with a name of ours", loop + local + "[tools.exec]\ncommand = [\"x\"]\ndescription = \"d\"\nschema = \"schema.json\"\n", `tools.exec.*schema.json`, ""},
 		{"attempts", turn + "max_attempts = 0\n", `:6: turn.max_attempts: must be at least 1`, ""},
+		{"page", turn + "[listen]\npage = \"write\"\n", `:7: listen.page: "write" is not one of: act, read, off`, ""},
 		{"mode", turn + "[schedule]\nmode = \"cron\"\n", `:7: schedule.mode: "cron" is not one of: crontab, systemd, launchd, fixed, none`, ""},
 		{"template", turn + "[replies]\nack = \"{{.Handle\"\n", `:7: replies.ack: .*unclosed action`, "{{.Handle}}, "},
 		{"credit", turn + "[budget]\ncredit_usd = -1\n", `:7: budget.credit_usd: -1 is out of range`, ""},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/turn/react"
 )
 
@@ -23,6 +24,7 @@ type File struct {
 	API      apiSection             `toml:"api"`
 	Tools    map[string]toolSection `toml:"tools"`
 	Schedule scheduleSection        `toml:"schedule"`
+	Listen   listenSection          `toml:"listen"`
 	Replies  repliesSection         `toml:"replies"`
 	Budget   budgetSection          `toml:"budget"`
 	Hooks    []hookSection          `toml:"hook"`
@@ -271,6 +273,11 @@ type scheduleSection struct {
 	HeartbeatInsecure bool     `toml:"heartbeat_insecure"`
 }
 
+// listenSection configures what `listen` does with the agent.
+type listenSection struct {
+	Page string `toml:"page"`
+}
+
 type repliesSection struct {
 	Name        string `toml:"name"`
 	Ack         string `toml:"ack"`
@@ -354,6 +361,7 @@ func defaults() File {
 			Mode:    "crontab",
 			Crontab: "crontab",
 		},
+		Listen: listenSection{Page: cycle.PageAct},
 		Replies: repliesSection{
 			Ack:         "{{.Handle}} standing by. what do you need?",
 			QuietPrep:   "going quiet",

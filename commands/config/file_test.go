@@ -42,6 +42,7 @@ func TestExampleIsComplete(t *testing.T) {
 		{"timing", c.File.Timing, want.Timing},
 		{"replies", c.File.Replies, want.Replies},
 		{"schedule.mode", c.File.Schedule.Mode, want.Schedule.Mode},
+		{"listen", c.File.Listen, want.Listen},
 		{"schedule.crontab", c.File.Schedule.Crontab, want.Schedule.Crontab},
 		{"keep", c.File.Agent.Keep, want.Agent.Keep},
 		{"mailbox", c.File.Mail.Mailbox, want.Mail.Mailbox},

@@ -63,6 +63,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	policy.Hooks, policy.Prompts, policy.PromptSlack = hookPolicies(hooks), prompts, c.promptSlack()
 	errs.add(c.checkIntervals())
 	errs.add(c.checkAckAfter())
+	errs.add(c.oneOf("listen.page", c.File.Listen.Page, cycle.PageAct, cycle.PageRead, cycle.PageOff))
 	return &cycle.Agent{
 		Handle:       c.File.Agent.Handle,
 		Config:       c.Path,
@@ -82,6 +83,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Summary:      prompt.summary,
 		Rights:       c.rights(),
 		Kinds:        kinds,
+		Page:         c.File.Listen.Page,
 		Hooks:        hooks,
 		ClockPrompts: clockPrompts,
 		Secrets:      l.Secrets,

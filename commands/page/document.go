@@ -4,6 +4,7 @@
 package page
 
 import (
+	"sync"
 	"time"
 
 	"agentstateloop/cycle"
@@ -33,11 +34,19 @@ type Agent struct {
 	Turn       *Turn         `json:"turn"`   // null: no turn runs or waits
 	Messages   []Message     `json:"messages"`
 	Quarantine []Quarantined `json:"quarantine"`
+	More       More          `json:"more"` // that are left out
 	Questions  []Question    `json:"questions"`
 	Schedule   []Planned     `json:"schedule"` // the next first
 	Bands      Bands         `json:"bands"`
 	Costs      Costs         `json:"costs"`
 	History    []Entry       `json:"history"` // the newest first
+}
+
+// More counts the rows that a document leaves out.
+type More struct {
+	Messages   int `json:"messages"`
+	Quarantine int `json:"quarantine"`
+	Schedule   int `json:"schedule"`
 }
 
 // Row is a row of `status`.
@@ -52,7 +61,8 @@ type Turn struct {
 	Lifecycle *string      `json:"lifecycle"`
 	State     *string      `json:"state"`
 	Tool      *string      `json:"tool"`
-	Since     *time.Time   `json:"since"` // of the turn
+	Since     *time.Time   `json:"since"`    // of the turn
+	StateAt   *time.Time   `json:"state_at"` // when State began; null: unknown
 	KillAt    *time.Time   `json:"kill_at"`
 	KillFor   *string      `json:"kill_for"`
 	Message   *TurnMessage `json:"message"`
@@ -114,7 +124,7 @@ type Question struct {
 
 // Planned is something that the agent will do by itself.
 type Planned struct {
-	What string    `json:"what"` // "poll", "phase", "ack", "wakeup", "prompt", "alarm", "retry", "kill"
+	What string    `json:"what"` // "poll", "phase", "ack", "wakeup", "prompt", "alarm", "retry", "kill", "resume"
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
 }
@@ -157,31 +167,32 @@ type Source struct {
 }
 
 // NewDocument returns what a page shows about these agents at a time. The caller sets Version, Host,
-// Live and ActToken. An agent whose state cannot be read has an Error.
-func NewDocument(agents []Source, now time.Time) Document {
+// Live and ActToken. An agent whose state cannot be read has an Error. A program that makes documents
+// again and again uses a Maker.
+func NewDocument(agents []Source, now time.Time) Document { return new(Maker).Document(agents, now) }
+
+// Maker makes documents. It keeps what it has read of each agent, so that the next document costs only
+// what has changed. The zero Maker is ready for use, also by several goroutines.
+type Maker struct {
+	mu      sync.Mutex
+	readers map[string]*reader // by handle and state directory
+}
+
+// Document is NewDocument.
+func (m *Maker) Document(agents []Source, now time.Time) Document {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	d := Document{Made: now.UTC(), Agents: []Agent{}}
+	known := m.readers
+	m.readers = map[string]*reader{}
 	for _, a := range agents {
-		d.Agents = append(d.Agents, Agent{
-			Handle: a.Agent.Handle, MayAct: a.MayAct,
-			Trouble: []Row{}, Rows: []Row{}, Messages: []Message{}, Quarantine: []Quarantined{}, Questions: []Question{}, Schedule: []Planned{},
-			Bands:   Bands{Day: view.Band{Phases: []view.Span{}, Marks: []view.Mark{}}, Week: view.Band{Phases: []view.Span{}, Marks: []view.Mark{}}},
-			Costs:   Costs{Days: []DayCost{}},
-			History: []Entry{},
-		})
+		key := a.Agent.Handle + "\n" + a.Agent.Store.Dir
+		r := known[key]
+		if r == nil {
+			r = &reader{}
+		}
+		m.readers[key] = r
+		d.Agents = append(d.Agents, tame(r.agent(a, now)))
 	}
 	return d
-}
-
-// Found is an answer to a search in the history: the newest entries first. Before is the ID from
-// which the next search continues; null: there is no older entry.
-type Found struct {
-	Entries []Entry `json:"entries"`
-	Before  *string `json:"before"`
-}
-
-// History searches the whole history of an agent. It returns at most limit entries that are older
-// than the entry with the ID before ("": from the newest on), contain the words of query in any order
-// and have the kind ("": any).
-func History(a Source, before, query, kind string, limit int, now time.Time) (Found, error) {
-	return Found{Entries: []Entry{}}, nil
 }

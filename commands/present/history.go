@@ -43,7 +43,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[state.Word]formatt
 		state.LineQuarantine: {state.WordReleased: (*HistoryReader).leftQuarantine, state.WordDropped: (*HistoryReader).leftQuarantine},
 		state.LineChallenge:  {state.WordMade: (*HistoryReader).challenged, state.WordAnswered: fixedSentence("you answered whether you wrote a mail"), state.WordExpired: (*HistoryReader).unanswered, state.WordSpoiled: nil},
 		state.LineNudge:      {"": (*HistoryReader).nudged},
-		state.LineNote:       {state.WordRelay: (*HistoryReader).relayed, anyRecord: nil},
+		state.LineNote:       {state.WordRelay: (*HistoryReader).relayed, state.WordRetried: (*HistoryReader).retriedOnPage, anyRecord: nil},
 		state.LineTransition: {"": (*HistoryReader).phase},
 		state.LineTurn: {
 			state.WordPermitted:    withReason("did what you permitted"),
@@ -64,7 +64,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[state.Word]formatt
 		state.LineMemory:     {"": (*HistoryReader).remembered},
 		state.LineCompaction: {state.WordMade: fixedSentence("a summary replaced the conversation"), state.WordNoSummary: withReason("the conversation could not be summarized"), state.WordStale: nil},
 		state.LinePrompt:     {state.WordMissed: promptSentence("was missed"), state.WordSkipped: promptSentence("was not needed"), state.WordFailed: promptSentence("did not run"), state.WordNext: nil, state.WordRemoved: nil},
-		state.LineSleep:      {state.WordAsked: (*HistoryReader).restAsked, state.WordHeld: (*HistoryReader).wakeupsHeld, state.WordRetried: nil, state.WordOver: nil, state.WordAsleep: nil},
+		state.LineSleep:      {state.WordAsked: (*HistoryReader).restAsked, state.WordHeld: (*HistoryReader).wakeupsHeld, state.WordRetried: (*HistoryReader).retriedOnPage, state.WordOver: nil, state.WordAsleep: nil},
 		state.LineEdge: {
 			state.WordAwait: (*HistoryReader).reportAwaited, state.WordReport: (*HistoryReader).reported, state.WordEnqueue: nil, state.WordJoin: nil, state.WordWithdrawn: nil, state.WordExpected: nil, state.WordLapsed: (*HistoryReader).reportMissing,
 		},
@@ -155,21 +155,42 @@ func (r *HistoryReader) Line(l state.Line) func() string {
 
 // quote returns a sentence with the words of its message.
 func (r *HistoryReader) quote(what sentence) string {
+	text, words := r.apart(what)
+	switch {
+	case words == "":
+		return text
+	case what.within:
+		return what.text + " " + inQuotes(words) + what.after
+	}
+	return what.text + ": " + inQuotes(words) + what.after
+}
+
+// apart returns a sentence without the words of its message, and these words, or "" without any.
+func (r *HistoryReader) apart(what sentence) (text, words string) {
 	if what.quote == nil {
-		return what.text
+		return what.text, ""
 	}
 	words, ok := r.words(*what.quote)
 	switch {
-	case what.within && ok && words != "":
-		return what.text + " " + inQuotes(words) + what.after
-	case what.within:
-		return what.text + what.after
+	case words != "" && ok || what.within:
+		return what.text + what.after, words
 	case !ok:
-		return what.text + ": (no longer kept)" + what.after
-	case words == "":
-		return what.text + ": (no text)" + what.after
+		return what.text + ": (no longer kept)" + what.after, ""
 	}
-	return what.text + ": " + inQuotes(words) + what.after
+	return what.text + ": (no text)" + what.after, ""
+}
+
+// Entry is Line for a reader that shows the words of a message apart. The function returns the
+// sentence without its time, and the beginning of these words, or "" without any.
+func (r *HistoryReader) Entry(l state.Line) func() (text, words string) {
+	what := r.record(l)
+	if what.text == "" {
+		return nil
+	}
+	return func() (string, string) {
+		text, words := r.apart(what)
+		return text, plain.Shorten(plain.Line(words), quotedWords)
+	}
 }
 
 // record keeps the facts of a line, and returns its sentence.

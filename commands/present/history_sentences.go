@@ -15,6 +15,8 @@ func senderName(m state.Message) string {
 	switch {
 	case m.Source == state.Clock:
 		return "the prompt " + plain.Line(m.From)
+	case state.WroteOnPage(m.Source, m.From):
+		return "you, " + state.OnPage
 	case m.Operator && m.Source != state.Self:
 		return "you"
 	case m.Source == state.Mesh && m.Proof != state.ByToken:
@@ -61,7 +63,27 @@ func (r *HistoryReader) retried(l state.Line) sentence {
 	if l.Message == nil {
 		return sentence{}
 	}
-	return sentence{text: "queued again", quote: l.Message}
+	return sentence{text: "queued again" + originSuffix(l), quote: l.Message}
+}
+
+// retriedOnPage describes the retry of a waiting message. A retry at the terminal is hidden: its
+// user has seen the output.
+func (r *HistoryReader) retriedOnPage(l state.Line) sentence {
+	if l.Reason == "" {
+		return sentence{}
+	}
+	if row, known := r.rows[l.Key]; known {
+		return sentence{text: "queued again" + originSuffix(l), quote: &row}
+	}
+	return sentenceOf("a message was queued again", originSuffix(l))
+}
+
+// originSuffix returns the place of an order.
+func originSuffix(l state.Line) string {
+	if l.Reason == "" {
+		return ""
+	}
+	return " " + plain.Line(l.Reason)
 }
 
 // itemOf describes an item that a gate rejected.
@@ -347,6 +369,8 @@ func (r *HistoryReader) reported(l state.Line) sentence {
 	switch {
 	case l.AnswersOperatorQuestion() && l.Source == state.Mail:
 		return sentenceOf("you answered by mail")
+	case l.AnswersOperatorQuestion() && state.WroteOnPage(l.Source, l.From):
+		return sentenceOf("you answered ", state.OnPage)
 	case l.AnswersOperatorQuestion():
 		return sentenceOf("you answered at the terminal")
 	case asksYou && strings.HasPrefix(l.Response, state.MissedTimeout+":"):

@@ -20,31 +20,45 @@ const maxObstacles = 5
 // labelCells is the column of a row's text.
 const labelCells = 13
 
+// StatusRow is a row of a status, on one line. A label in capitals marks trouble.
+type StatusRow struct{ Label, Text string }
+
+// IsTrouble reports whether the row shows trouble.
+func (r StatusRow) IsTrouble() bool { return strings.ToUpper(r.Label) == r.Label }
+
 // statusPage is a status in the form for a person.
 type statusPage struct {
 	Fitter
 	now  time.Time
-	text strings.Builder
+	rows []StatusRow
 }
 
-// row writes a line of a status.
+// row adds a row to a status.
 type row func(label, format string, args ...any)
 
 func (p *statusPage) row(label, format string, args ...any) {
-	line := fmt.Sprintf("  %-10s %s", label, plain.Line(fmt.Sprintf(format, args...)))
-	p.text.WriteString(p.Fit(line, labelCells) + "\n")
+	p.rows = append(p.rows, StatusRow{label, plain.Line(fmt.Sprintf(format, args...))})
 }
 
 // Status returns the status for a person, as wide as fitter allows: trouble with a label in
 // capitals, the rest in few words. unproved is set if mail is trusted by its From alone.
 func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.Time) string {
-	p := &statusPage{Fitter: fitter, now: now}
-	row := p.row
 	head := fmt.Sprintf("@%s is %s", s.Agent, s.Phase)
 	if s.PhaseSince != nil {
 		head += fmt.Sprintf(" since %s (%s)", terminal.Clock(*s.PhaseSince, now), terminal.Short(max(0, now.Sub(*s.PhaseSince))))
 	}
-	p.text.WriteString(p.Fit(head, 2) + "\n")
+	var text strings.Builder
+	text.WriteString(fitter.Fit(head, 2) + "\n")
+	for _, r := range StatusRows(fitter, s, mode, unproved, now) {
+		text.WriteString(fitter.Fit(fmt.Sprintf("  %-10s %s", r.Label, r.Text), labelCells) + "\n")
+	}
+	return text.String()
+}
+
+// StatusRows returns the rows of Status.
+func StatusRows(fitter Fitter, s view.Status, mode string, unproved bool, now time.Time) []StatusRow {
+	p := &statusPage{Fitter: fitter, now: now}
+	row := p.row
 	restoreRows(row, s, now)
 	if s.Halted {
 		row("HALTED", "no turns, no mail, until %s", terminal.ResumeCommands(s.HaltedBy))
@@ -127,7 +141,7 @@ func Status(fitter Fitter, s view.Status, mode string, unproved bool, now time.T
 	if unproved {
 		row("TRUST", `require = "from" checks nothing: anyone who writes your address into From can run your agent`)
 	}
-	return p.text.String()
+	return p.rows
 }
 
 // around returns a text between two others, or "" without the text.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
 
@@ -16,8 +17,8 @@ const (
 	// maxFollowers limits the followers that a listener serves at once.
 	maxFollowers = 16
 
-	// heartbeat is the default of Listener.Heartbeat.
-	heartbeat = 15 * time.Second
+	// defaultHeartbeat is the default of Listener.Heartbeat.
+	defaultHeartbeat = 15 * time.Second
 
 	// followerPatience limits the time that a follower takes to read an event.
 	followerPatience = 10 * time.Second
@@ -54,18 +55,15 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(w.running, cancel)()
-	follower := w.follower(rw)
-	// The server's read timeout is for requests. Without it, reading on shows that the follower
-	// has disconnected.
-	if err := follower.connection.SetReadDeadline(time.Time{}); err != nil {
-		refuse(rw, http.StatusInternalServerError, "this connection cannot stream events")
+	stream, err := NewStream(rw, w.Heartbeat)
+	if err != nil {
+		refuse(rw, http.StatusInternalServerError, err.Error())
 		return
 	}
-	rw.Header().Set("Content-Type", "text/event-stream")
-	if follower.write(": events of @"+p.Handle+"\n\n") != nil {
+	if stream.Write(": events of @"+p.Handle+"\n\n") != nil {
 		return
 	}
-	err = events.Follow(ctx, follower.send)
+	err = events.Follow(ctx, stream.send)
 	if err != nil && !errors.Is(err, errFollowerGone) {
 		w.Logf("@%s: events: %v", p.Handle, err)
 	}
@@ -74,8 +72,8 @@ func (w *webServer) events(rw http.ResponseWriter, r *http.Request) {
 // errFollowerGone means that a follower has disconnected, or reads too slowly.
 var errFollowerGone = errors.New("the follower has disconnected")
 
-// follower is one connection that receives events.
-type follower struct {
+// Stream is a connection that receives server-sent events.
+type Stream struct {
 	rw         http.ResponseWriter
 	connection *http.ResponseController
 	heartbeat  time.Duration
@@ -83,39 +81,57 @@ type follower struct {
 	wrote      time.Time
 }
 
-// follower returns the follower at the other end of a connection.
-func (w *webServer) follower(rw http.ResponseWriter) *follower {
-	return &follower{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(w.Heartbeat, heartbeat), patience: followerPatience}
+// NewStream begins a stream as the answer to a request. If heartbeat is 0, it is that of a
+// Listener.
+func NewStream(rw http.ResponseWriter, heartbeat time.Duration) (*Stream, error) {
+	s := newStream(rw, heartbeat)
+	// The server's read timeout is for requests. Without it, reading on shows that the follower
+	// has disconnected.
+	if err := s.connection.SetReadDeadline(time.Time{}); err != nil {
+		return nil, errors.New("this connection cannot stream events")
+	}
+	rw.Header().Set("Content-Type", "text/event-stream")
+	rw.Header().Set("X-Accel-Buffering", "no") // a proxy must pass each event on at once
+	return s, nil
 }
 
-// send sends events, or a heartbeat if the last write is too long ago.
-func (f *follower) send(events []view.LiveEvent) error {
+func newStream(rw http.ResponseWriter, heartbeat time.Duration) *Stream {
+	return &Stream{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(heartbeat, defaultHeartbeat), patience: followerPatience}
+}
+
+// send sends events, or a heartbeat.
+func (s *Stream) send(events []view.LiveEvent) error {
 	for _, e := range events {
 		data, err := json.Marshal(e)
 		if err != nil {
 			return err
 		}
-		if err := f.write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.ID, e.Event, data)); err != nil {
+		if err := s.Write(fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", e.ID, e.Event, data)); err != nil {
 			return err
 		}
 	}
-	if time.Since(f.wrote) < f.heartbeat {
-		return nil
-	}
-	return f.write(": still here\n\n")
+	return s.Beat()
 }
 
-// write writes text at once. It fails with errFollowerGone if the follower does not read it in
-// time.
-func (f *follower) write(text string) error {
-	f.wrote = time.Now()
-	if f.connection.SetWriteDeadline(f.wrote.Add(f.patience)) != nil {
+// Beat sends a heartbeat if the last write is too long ago.
+func (s *Stream) Beat() error {
+	if time.Since(s.wrote) < s.heartbeat {
+		return nil
+	}
+	return s.Write(": still here\n\n")
+}
+
+// Write writes text at once. It fails if the follower has disconnected, or does not read the text
+// in time.
+func (s *Stream) Write(text string) error {
+	s.wrote = time.Now()
+	if s.connection.SetWriteDeadline(s.wrote.Add(s.patience)) != nil {
 		return errFollowerGone
 	}
-	if _, err := f.rw.Write([]byte(text)); err != nil {
+	if _, err := io.WriteString(s.rw, text); err != nil {
 		return errFollowerGone
 	}
-	if f.connection.Flush() != nil {
+	if s.connection.Flush() != nil {
 		return errFollowerGone
 	}
 	return nil

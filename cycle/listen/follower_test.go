@@ -15,9 +15,9 @@ import (
 func TestStalledFollowerIsDropped(t *testing.T) {
 	ended := make(chan error, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-		f := follower{rw: rw, connection: http.NewResponseController(rw), patience: 100 * time.Millisecond}
+		f := Stream{rw: rw, connection: http.NewResponseController(rw), patience: 100 * time.Millisecond}
 		for text := strings.Repeat("x", 1<<20); ; {
-			if err := f.write(text); err != nil {
+			if err := f.Write(text); err != nil {
 				ended <- err
 				return
 			}

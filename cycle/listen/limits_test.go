@@ -27,9 +27,9 @@ func TestLimits(t *testing.T) {
 			_ = l.Run(t.Context()) // it has no agent to listen for
 			return int(n) <= cap(l.pollSlots)
 		}},
-		limittest.Duration("heartbeat", 15*time.Second-1, 1, func(t *testing.T, d time.Duration) (within bool) { // without one
+		limittest.Duration("defaultHeartbeat", 15*time.Second-1, 1, func(t *testing.T, d time.Duration) (within bool) { // without one
 			synctest.Test(t, func(*testing.T) {
-				f := (&webServer{Listener: &Listener{}}).follower(httptest.NewRecorder())
+				f := newStream(httptest.NewRecorder(), 0)
 				f.wrote = time.Now()
 				time.Sleep(d) // by a clock that moves at once
 				_ = f.send(nil)
@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 		limittest.Duration("followerPatience", 10*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {
 			synctest.Test(t, func(*testing.T) {
 				var slow slowFollower
-				_ = (&webServer{Listener: &Listener{}}).follower(&slow).write("x")
+				_ = newStream(&slow, 0).Write("x")
 				within = d <= time.Until(slow.until)
 			})
 			return within

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +39,10 @@ type Listener struct {
 	// Token returns the bearer token of the webhook. It is called for each request. nil closes
 	// the webhook. Its error must not contain the token.
 	Token func(context.Context) (string, error)
+
+	// Page, if set, returns the handler of the page: of GET /, of /page/ and of GET /metrics. running
+	// ends with the listener. The handler checks by itself who calls.
+	Page func(running context.Context, agents func() []Shown) http.Handler
 
 	// Reload, if set, is called at each scan and returns all agents to serve from then on.
 	// changed is false if they are the same as before. An agent that is already served, by the
@@ -80,6 +85,12 @@ type Listener struct {
 	mu        sync.Mutex
 	serving   []*servedAgent
 	mailboxes map[string]*mailboxWatch // by the mailbox's id
+}
+
+// Shown is an agent of a listener, for its page. Poll requests a poll.
+type Shown struct {
+	*cycle.Agent
+	Poll func()
 }
 
 // Run listens until ctx ends, and then returns nil. It skips the agents of other listeners, and

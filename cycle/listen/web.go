@@ -31,14 +31,19 @@ const maxMessage = 6*store.MaxEventText + 4<<10
 // webServer serves the webhook and the wake addresses that the mesh calls.
 type webServer struct {
 	*Listener
-	secret string // part of the wake addresses; only the mesh knows it
+	secret string       // part of the wake addresses; only the mesh knows it
+	page   http.Handler // nil without a page
 
 	followers chan struct{}   // holds one value per follower of events
 	running   context.Context // ends with the listener
 }
 
 func newWeb(ctx context.Context, l *Listener) *webServer {
-	return &webServer{Listener: l, secret: rand.Text(), followers: make(chan struct{}, maxFollowers), running: ctx}
+	w := &webServer{Listener: l, secret: rand.Text(), followers: make(chan struct{}, maxFollowers), running: ctx}
+	if l.Page != nil {
+		w.page = l.Page(ctx, l.shown)
+	}
+	return w
 }
 
 // address returns the wake address of an agent.
@@ -54,6 +59,7 @@ func (w *webServer) address(p *servedAgent) string {
 //	POST /message, /message/{handle} {from?, subject?, text}; bearer token; 202 {key} once it is in the inbox
 //	GET /events, /events/{handle}  bearer token; server-sent events, until one side disconnects
 //	POST mesh.WakePath             called by the mesh, which keeps the message; 202
+//	GET /, /page/, GET /metrics    the page, if there is one
 func (w *webServer) server() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nudge", w.nudge)
@@ -66,13 +72,32 @@ func (w *webServer) server() *http.Server {
 	mux.HandleFunc("GET /events/{handle}", w.events)
 	mux.HandleFunc("POST "+mesh.WakePath("{handle}", "{secret}"), w.wake)
 	return &http.Server{
-		Handler:           http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { w.refuseBrowsers(mux, rw, r) }),
+		Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			if w.page != nil && ofPage(r.URL.Path) {
+				w.page.ServeHTTP(rw, r)
+				return
+			}
+			w.refuseBrowsers(mux, rw, r)
+		}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      20 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
+}
+
+// ofPage reports whether a path belongs to the page.
+func ofPage(path string) bool {
+	return path == "/" || path == "/metrics" || strings.HasPrefix(path, "/page/")
+}
+
+// shown returns the served agents for the page.
+func (l *Listener) shown() (all []Shown) {
+	for _, p := range l.served() {
+		all = append(all, Shown{Agent: p.Agent, Poll: p.requestPoll})
+	}
+	return all
 }
 
 // shutDown stops the server when ctx ends. Pending requests get 3 seconds.

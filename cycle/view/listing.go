@@ -153,11 +153,7 @@ func (r Reader) ListQuarantine() ([]InboxRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := r.Store.Read()
-	if err != nil {
-		return nil, err
-	}
-	return r.lister().items(s, items)
+	return r.QuarantineRows(items)
 }
 
 // RestoredRows returns the messages about which the operator has to decide after a restore: the held
@@ -181,6 +177,15 @@ func RestoredRows(st *store.Store, s state.State) ([]InboxRow, error) {
 		return nil, err
 	}
 	return append(rows, quarantined...), nil
+}
+
+// QuarantineRows returns the rows of these items in quarantine, in the order of their numbers.
+func (r Reader) QuarantineRows(items []quarantine.Item) ([]InboxRow, error) {
+	s, err := r.Store.Read()
+	if err != nil {
+		return nil, err
+	}
+	return r.lister().items(s, slices.Clone(items))
 }
 
 // items returns the rows of items in quarantine, in the order of their numbers.

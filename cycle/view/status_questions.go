@@ -85,6 +85,35 @@ func challengeQuestion(key string, quarantined quarantine.Folder) string {
 	return fmt.Sprintf("did you write the mail %q, which claims to be from %s?", TitleOf(item.Subject), TitleOf(item.From))
 }
 
+// QuestionText returns the whole text of a question of s, or its beginning if the history does not
+// have it.
+func (r Reader) QuestionText(s state.State, w state.Wait) string {
+	find := func(l state.Line) (text string, ok bool) {
+		return effectText(l.Effect), l.Kind == state.LineEffect && l.ID == w.ID && effectText(l.Effect) != ""
+	}
+	for _, l := range s.Lines {
+		if text, ok := find(l); ok {
+			return text
+		}
+	}
+	for l, err := range r.Store.Newest(numbersRead, state.LineEffect) {
+		if err != nil || l.At.Before(w.Asked.Add(-24*time.Hour)) {
+			break
+		}
+		if text, ok := find(l); ok {
+			return text
+		}
+	}
+	return w.Text
+}
+
+func effectText(e *state.Effect) string {
+	if e == nil {
+		return ""
+	}
+	return e.Text
+}
+
 // The kinds of open questions.
 const (
 	QuestionAsk       = "ask"       // to another agent

@@ -7,8 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 
 	"agentstateloop/internal/members"
@@ -135,6 +137,62 @@ func (st *Store) Newest(limit int64, kinds ...state.LineKind) iter.Seq2[state.Li
 			}
 		}
 	}
+}
+
+// Before yields the lines before a position, the newest first: those of the given kinds, or all lines
+// if kinds is empty. It passes over the newer lines without parsing them, and does not open more files
+// than its caller wants lines of. It skips what Newest skips.
+func (st *Store) Before(serial uint64, n int, kinds ...state.LineKind) iter.Seq2[state.Line, error] {
+	parse := parserFor(kinds)
+	older := func(raw []byte) (state.Line, bool) {
+		if at, ok := serialOf(raw); ok && at > serial {
+			return state.Line{}, false
+		}
+		l, ok := parse(raw)
+		return l, ok && !l.After(serial, n) && (l.Serial != serial || l.N != n)
+	}
+	return func(yield func(state.Line, error) bool) {
+		names, err := st.historyFiles()
+		if err != nil {
+			yield(state.Line{}, err)
+			return
+		}
+		limit := int64(math.MaxInt64)
+		for _, name := range slices.Backward(names) {
+			if begin, ok := firstSerial(name); ok && begin > serial {
+				continue
+			}
+			if !yieldNewest(name, &limit, older, yield) {
+				return
+			}
+		}
+	}
+}
+
+// serialOf reads the serial at the beginning of a line, where this program writes it.
+func serialOf(raw []byte) (serial uint64, ok bool) {
+	digits, ok := bytes.CutPrefix(raw, []byte(`{"serial":`))
+	end := bytes.IndexByte(digits, ',')
+	if !ok || end < 0 {
+		return 0, false
+	}
+	serial, err := strconv.ParseUint(string(digits[:end]), 10, 64)
+	return serial, err == nil
+}
+
+// firstSerial returns the serial of the first line of a history file.
+func firstSerial(name string) (serial uint64, ok bool) {
+	f, err := openHistory(name)
+	if f == nil || err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	head := make([]byte, 64)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, false
+	}
+	return serialOf(head[:n])
 }
 
 // yieldNewest yields the lines of a file from its end. It reads in chunks that double in length up

@@ -46,7 +46,7 @@ func (w *World) release(s Step) error {
 		if s.Kind == "drop" {
 			return a.Expel(ctx, key, "by hand")
 		}
-		already, err = a.Release(ctx, key)
+		already, err = a.Release(ctx, key, state.ByHand)
 		return err
 	})
 	w.record.mu.Lock()

@@ -17,6 +17,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/state"
 )
 
 // This file plays backups: the whole state directory is replaced by an earlier one, while the
@@ -321,10 +322,13 @@ const restored = "restored"
 func (w *World) letIn() {
 	rows, items, effects := w.heldKeys()
 	for _, key := range rows {
-		w.person("inbox retry", key, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Retry(ctx, key); return err })
+		w.person("inbox retry", key, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Retry(ctx, key, ""); return err })
 	}
 	for _, key := range items {
-		w.person("inbox release", key, func(ctx context.Context, a *cycle.Agent) error { _, err := a.Release(ctx, key); return err })
+		w.person("inbox release", key, func(ctx context.Context, a *cycle.Agent) error {
+			_, err := a.Release(ctx, key, state.ByHand)
+			return err
+		})
 	}
 	for _, id := range effects {
 		w.record.mu.Lock()

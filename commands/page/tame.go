@@ -1,0 +1,50 @@
+package page
+
+import (
+	"reflect"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/internal/plain"
+)
+
+// maxText limits each text of a document, in characters. A question to the operator has fewer.
+const maxText = 4096
+
+// tame returns a copy of an agent in which no text is longer than maxText, or has characters that
+// control a terminal or change the direction of writing. So no field can be forgotten.
+func tame(a Agent) Agent { return tamed(reflect.ValueOf(a)).Interface().(Agent) }
+
+// tamed copies what it changes, because a status shares its texts with the state.
+func tamed(v reflect.Value) reflect.Value {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		return v
+	}
+	out := reflect.New(v.Type()).Elem()
+	switch v.Kind() {
+	case reflect.String:
+		out.SetString(plain.Shorten(terminal.Printable(plain.Cut(v.String(), 4*maxText)), maxText))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			out.Set(reflect.New(v.Type().Elem()))
+			out.Elem().Set(tamed(v.Elem()))
+		}
+	case reflect.Slice:
+		out.Set(reflect.MakeSlice(v.Type(), v.Len(), v.Len()))
+		for i := range v.Len() {
+			out.Index(i).Set(tamed(v.Index(i)))
+		}
+	case reflect.Map:
+		out.Set(reflect.MakeMap(v.Type()))
+		for at := v.MapRange(); at.Next(); {
+			out.SetMapIndex(tamed(at.Key()), tamed(at.Value()))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			out.Field(i).Set(tamed(v.Field(i)))
+		}
+	default:
+		return v
+	}
+	return out
+}
