@@ -20,7 +20,10 @@ import (
 )
 
 // statusOptions are the flags of status.
-type statusOptions struct{ all, watch bool }
+type statusOptions struct {
+	all, watch bool
+	html       string
+}
 
 func statusCommand(p *program) *cli.Command {
 	var o statusOptions
@@ -41,18 +44,33 @@ With --watch it continues until Ctrl-C. On a terminal it redraws the status
 every second. Elsewhere, and with --json, it prints the status again after each
 change; with --json, each time as one line.
 
+--html writes the page that listen serves to one file (0600), which any browser
+shows. It loads nothing and sends nothing. With --all, or with FILE or DIR, it
+has several agents.
+
 Examples:
   agentstateloop status --json | jq -r .phase
-  agentstateloop status --all`,
+  agentstateloop status --all
+  agentstateloop status --html status.html`,
 		Flags: []cli.Flag{
 			switchFlag(&o.all, "all", "show all agents, yours and those on the mesh"),
 			switchFlag(&o.watch, "watch", "keep running and show changes"),
+			textFlag(&o.html, "html", "write a page for a browser to `FILE`, or with - to standard output"),
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
 
 func (o *statusOptions) run(c *call) error {
+	if c.given(&o.html) != "" {
+		if o.watch || c.json {
+			return terminal.Usagef("leave out --watch and --json", "--html works alone, or with --all")
+		}
+		if o.html == "" {
+			return terminal.Usagef("give a FILE, or - for standard output", "--html needs a FILE")
+		}
+		return statusHTML(c, o.html, o.all)
+	}
 	if o.all && o.watch {
 		return terminal.Usagef("select one agent with -a HANDLE", "--watch does not work with --all")
 	}

@@ -13,6 +13,7 @@ const ui = {
   skew: 0, // the clock of the listener minus ours
   link: "connecting", // "live", "reconnecting", "login", "file"
   heard: 0, // when the last bytes came
+  refused: "", // why the listener refuses the stream
   login: { pending: false, error: "" },
   open: new Map(), // the forms of acts, by their group
   results: new Map(), // the results of acts, by their section
@@ -103,6 +104,16 @@ const dateOf = format({ weekday: "long", day: "numeric", month: "long" });
 const whole = format({ weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
 const MINUTE = 60e3, HOUR = 3600e3, DAY = 86400e3;
 
+// lasting shows words such as "thinking for 12s" with a duration that goes on.
+const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
+function lasting(text) {
+  const found = ui.link !== "file" && /^(.*) for ((?:\d+[dhms])+)(.*)$/s.exec(text);
+  if (!found) return line(text);
+  let seconds = 0;
+  for (const [, n, unit] of found[2].matchAll(/(\d+)([dhms])/g)) seconds += n * UNITS[unit];
+  return [line(found[1]), " for ", since(new Date(Date.parse(ui.doc.made) - seconds * 1000).toISOString()), line(found[3])];
+}
+
 const sameDay = (a, b) => new Date(a).toDateString() === new Date(b).toDateString();
 
 function clock(at) {
@@ -132,7 +143,8 @@ function count(at) {
 }
 
 const title = (at) => whole.format(Date.parse(at));
-const time = (at) => h("time", { datetime: at, title: title(at) }, clock(at));
+const known = (at) => at && !at.startsWith("0001"); // the zero time of Go
+const time = (at) => known(at) ? h("time", { datetime: at, title: title(at) }, clock(at)) : "unknown";
 
 // until and since show a distance that tick keeps current. In a file, where time stands still, until
 // shows the moment itself.
@@ -259,11 +271,16 @@ async function post(path, body, headers) {
     const response = await fetch(path, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
     let answer = {};
     try { answer = await response.json(); } catch { /* the status says enough */ }
-    const words = response.ok ? answer.text || "Done." : answer.error ? sentence(answer.error) + (answer.hint ? " " + sentence(answer.hint) : "") : "The listener answered " + response.status + ".";
-    return { ok: response.ok, status: response.status, words };
+    return { ok: response.ok, status: response.status, words: wordsOf(answer, response) };
   } catch {
     return { ok: false, status: 0, words: "The listener did not answer. Before you try again, see in the history whether it was done." };
   }
+}
+
+function wordsOf(answer, response) {
+  if (response.ok) return answer.text ? sentence(answer.text) : "Done.";
+  if (!answer.error) return "The listener answered " + response.status + ".";
+  return sentence(answer.error) + (answer.hint ? " " + sentence(answer.hint) : "");
 }
 
 const sentence = (s) => s.charAt(0).toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? "" : ".");
@@ -320,7 +337,7 @@ function hero(a) {
   const live = ui.link !== "file";
   if (s && !s.moved) {
     if (s.cooldown_until) add(live ? "Turns again in" : "Turns again", s.cooldown_until, "warn");
-    add(live ? "Next poll in" : "Next poll", s.schedule.alarm && s.schedule.alarm < s.next_due ? s.schedule.alarm : s.next_due);
+    add(live ? "Next poll in" : "Next poll", s.schedule.alarm && Date.parse(s.schedule.alarm) < Date.parse(s.next_due) ? s.schedule.alarm : s.next_due);
     if (s.phase !== "IDLE") add(live ? "IDLE in" : "IDLE at", s.deadline);
     add(live ? "Ack in" : "Ack", s.ack_due);
     if (t) add(live ? "Idle kill in" : "Idle kill", t.kill_at, live && Date.parse(t.kill_at) - now() < MINUTE ? "warn" : "");
@@ -332,7 +349,7 @@ function hero(a) {
   return h("header", { key: "hero", class: "hero " + phaseClass(s?.phase) },
     h("h1", { id: "agent", tabindex: -1 }, h("bdi", null, "@" + plain(a.handle, 80))),
     h("p", { class: "badges" }, badges),
-    h("p", { class: "doing" }, line(doing(a))),
+    h("p", { class: "doing" }, a.turn && !a.error ? lasting(a.turn.words) : line(doing(a))),
     h("p", { class: "meta" }, s?.phase_since && [s.phase, " since ", time(s.phase_since), ", "], "on ", line(ui.doc.host, 80)),
     counts.length > 0 && h("dl", { class: "counts" }, counts),
     result(a, "agent"),
@@ -378,9 +395,9 @@ function turnOf(a) {
     return h("li", { key: id + n, class: "step is-" + spaced(plain(s.kind, 20)) }, h("span", { class: "kind" }, STEPS[s.kind] ?? spaced(s.kind)), block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms.format(Date.parse(s.at))));
   }).reverse();
   return section(a, "turn", "Turn", t.since && since(t.since),
-    h("p", { key: "words", class: "words" }, h("span", { class: "pulse", "aria-hidden": "true" }), line(t.words), t.tool && !t.words.includes(t.tool) && [" · ", h("code", null, line(t.tool, 80))]),
+    h("p", { key: "words", class: "words" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", null, lasting(t.words)), t.tool && !t.words.includes(t.tool) && [" · ", h("code", null, line(t.tool, 80))]),
     t.message && h("p", { key: "message", class: "meta" }, "for ", h("span", { class: "number" }, plain(t.message.number, 20)), " ", h("strong", null, line(t.message.subject || "(no subject)")), " from ", line(t.message.from, 120)),
-    t.kill_at && h("p", { key: "kill", class: "meta" }, "killed ", ui.link === "file" ? "at " : "in ", until(t.kill_at), " if it stays silent", t.kill_for && [" (", line(t.kill_for, 120), ")"]),
+    t.kill_at && h("p", { key: "kill", class: "meta" }, "killed ", ui.link === "file" ? "at " : "in ", until(t.kill_at), " unless it goes on", t.kill_for && [": it ", line(t.kill_for, 120)]),
     steps.length > 0 && h("ol", { key: "steps", class: "steps", reversed: true }, steps.slice(0, 6)),
     steps.length > 6 && h("details", { key: "earlier" }, h("summary", null, "Earlier: " + many(steps.length - 6, "step")), h("ol", { class: "steps", reversed: true }, steps.slice(6))));
 }
@@ -396,7 +413,7 @@ function messagesOf(a) {
       m.may_retry && { act: "retry", what: m.number || m.key, name: "retry", label: "Retry…", about: "Acts on " + m.number, ask: "Queue this message again? It gets a turn as soon as possible.", confirm: "Retry" },
       m.may_drop && { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: "Drop this message? It gets no turn.", field: "Reason", confirm: "Drop", tone: "danger" },
     ])));
-  return section(a, "messages", "Messages", list.length > 1 && list.length, list.length ? h("ul", { class: "items" }, list) : h("p", { class: "empty" }, "No message waits."));
+  return section(a, "messages", "Messages", list.length > 1 && list.length, list.length ? h("ul", { key: "list", class: "items" }, list) : h("p", { key: "none", class: "empty" }, "No message waits."), rest(a.more.messages, "inbox list"));
 }
 
 function quarantineOf(a) {
@@ -411,8 +428,11 @@ function quarantineOf(a) {
       { act: "release", what: m.number || m.key, name: "release", label: "Release…", about: "Acts on " + m.number, ask: "Release this message? It counts as a message, and the agent reads it.", confirm: "Release" },
       { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: "Delete this message from the quarantine for good?", confirm: "Drop", tone: "danger" },
     ])));
-  return section(a, "quarantine", "Quarantine", list.length > 1 && list.length, list.length > 0 && h("ul", { class: "items" }, list));
+  return section(a, "quarantine", "Quarantine", list.length > 1 && list.length, list.length > 0 && h("ul", { key: "list", class: "items" }, list), rest(a.more.quarantine, "inbox list --quarantined"));
 }
+
+// rest names the rows that a document leaves out.
+const rest = (n, command) => n > 0 && h("p", { key: "rest", class: "meta" }, n + " more: ", h("code", null, "agentstateloop " + command));
 
 const fact = (label, text) => text && h("div", null, h("dt", null, plain(label, 80)), h("dd", { dir: "auto" }, plain(text, 2000)));
 
@@ -438,7 +458,7 @@ const PLANS = { poll: "Poll", phase: "Phase", ack: "Ack", wakeup: "Wakeup", prom
 function scheduleOf(a) {
   const rows = a.schedule.map((p, n) => h("li", { key: p.what + p.at + n }, h("span", { class: "at" }, time(p.at), ui.link !== "file" && h("span", { class: "dim" }, until(p.at))),
     h("span", { class: "plan" }, h("span", { class: "kind" }, PLANS[p.what] || spaced(p.what)), " ", line(p.text))));
-  return section(a, "schedule", "Schedule", null, rows.length ? h("ol", { class: "schedule" }, rows) : h("p", { class: "empty" }, "Nothing is planned."));
+  return section(a, "schedule", "Schedule", null, rows.length ? h("ol", { key: "list", class: "schedule" }, rows) : h("p", { key: "none", class: "empty" }, "Nothing is planned."), rest(a.more.schedule, "status"));
 }
 
 // ---- The band
@@ -654,7 +674,7 @@ function overview(agents) {
       return h("li", { key: a.handle, class: "card " + phaseClass(s?.phase) + (why.length ? " calls" : "") },
         h("h2", null, h("a", { href: href(a) }, line("@" + a.handle, 80))),
         h("p", { class: "badges" }, s && phase(s.phase), s?.halted && h("span", { class: "badge bad" }, "HALTED"), why.map((w) => h("span", { class: "badge bad" }, w))),
-        h("p", { class: "meta" }, line(doing(a))),
+        h("p", { class: "meta" }, a.turn && !a.error ? lasting(a.turn.words) : line(doing(a))),
         a.trouble[0] && h("p", { class: "first" }, h("strong", null, plain(a.trouble[0].label, 40)), " ", line(a.trouble[0].text, 160)),
         h("p", { class: "meta foot" }, s?.next_due && !s.moved && h("span", null, ui.link === "file" ? "next poll " : "polls in ", until(s.next_due)),
           s && s.inbox.waiting + s.inbox.deferred + s.inbox.held + s.inbox.quarantined > 0 && h("span", null, [[s.inbox.waiting, "waiting"], [s.inbox.deferred, "deferred"], [s.inbox.held, "held"], [s.inbox.quarantined, "quarantined"]].filter(([n]) => n).map(([n, w]) => n + " " + w).join(" · "))));
@@ -735,7 +755,7 @@ function render() {
   // What a reader looks at stays in its place when something above it grows.
   const held = scrollY > 0 ? document.elementFromPoint(innerWidth / 2, Math.min(innerHeight / 3, 240)) : null;
   const top = held?.getBoundingClientRect().top;
-  patch(root, [bar(agent), login ? loginForm() : !ui.doc ? h("main", { key: "wait", class: "wait" }, h("h1", { class: "unseen" }, "agentStateLoop"), h("p", { class: "empty" }, ui.link === "reconnecting" ? "The listener does not answer. This page tries again." : "Loading…")) : agent ? agentPage(agent) : overview(ui.doc.agents), !login && ui.doc && foot()].filter(Boolean));
+  patch(root, [bar(agent), login ? loginForm() : !ui.doc ? h("main", { key: "wait", class: "wait" }, h("h1", { class: "unseen" }, "agentStateLoop"), h("p", { class: "empty" }, ui.link === "reconnecting" ? (ui.refused ? plain(ui.refused, 500) : "The listener does not answer.") + " This page tries again." : "Loading…")) : agent ? agentPage(agent) : overview(ui.doc.agents), !login && ui.doc && foot()].filter(Boolean));
   if (held && held.isConnected && held !== document.documentElement) scrollBy(0, held.getBoundingClientRect().top - top);
   if (focus !== document.activeElement && focus && focus.isConnected && !focus.disabled) focus.focus({ preventScroll: true });
   const calling = ui.doc ? ui.doc.agents.filter((a) => needs(a).length).length : 0;
@@ -815,13 +835,17 @@ async function connect() {
 
 async function follow(mine, first) {
   ui.heard = Date.now();
+  ui.refused = "";
   const response = await fetch("page/events", { credentials: "same-origin", cache: "no-store", signal: mine.signal, headers: { Accept: "text/event-stream" } });
   if (stream !== mine) return;
   if (response.status === 401) {
     needLogin();
     return;
   }
-  if (!response.ok || !response.body) throw new Error("status " + response.status);
+  if (!response.ok || !response.body) {
+    ui.refused = wordsOf(await response.json().catch(() => ({})), response);
+    return;
+  }
   const reader = response.body.getReader(), decoder = new TextDecoder();
   let parts = [];
   for (;;) {
@@ -852,7 +876,7 @@ function lost() {
   const was = ui.link;
   ui.link = "reconnecting";
   failures++;
-  retry = setTimeout(connect, Math.min(30e3, 500 * 2 ** Math.min(failures, 6)) * (0.75 + Math.random() / 2));
+  retry = setTimeout(connect, ui.refused ? 30e3 : Math.min(30e3, 500 * 2 ** Math.min(failures, 6)) * (0.75 + Math.random() / 2));
   if (was === "live") say("The connection is lost. Reconnecting.");
   render();
 }
