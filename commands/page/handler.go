@@ -42,6 +42,7 @@ type Server struct {
 	scrapes limiter         // wrong tokens of Prometheus
 	streams chan struct{}   // holds one value per stream
 	newest  *watcher
+	maker   Maker // of single documents
 
 	mu   sync.Mutex
 	told map[told]time.Time // recent messages
@@ -257,7 +258,7 @@ func (s *Server) document(rw http.ResponseWriter, r *http.Request) {
 		p.write(rw, r)
 		return
 	}
-	d := NewDocument(sources(s.shown()), s.Now())
+	d := s.maker.Document(sources(s.shown()), s.Now())
 	answer(rw, http.StatusOK, s.complete(d, session))
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/commands/page"
-	"agentstateloop/internal/testkit/browser"
+	chromium "agentstateloop/internal/testkit/browser"
 )
 
 // maxAssets is the limit of the page as a whole.
@@ -37,14 +37,14 @@ func axe(t *testing.T) string {
 }
 
 // start starts a browser in the time zone of the pictures.
-func start(t *testing.T) *browser.Browser {
-	b := browser.Start(t)
+func start(t *testing.T) *chromium.Browser {
+	b := chromium.Start(t)
 	b.Call("Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil)
 	return b
 }
 
 // quiet fails the test if the page complained, or fetched something from elsewhere.
-func quiet(t *testing.T, b *browser.Browser, at string) {
+func quiet(t *testing.T, b *chromium.Browser, at string) {
 	t.Helper()
 	for _, line := range b.Console {
 		t.Errorf("the console has: %s", line)
@@ -57,7 +57,7 @@ func quiet(t *testing.T, b *browser.Browser, at string) {
 }
 
 // fits fails the test if something is wider than the window.
-func fits(t *testing.T, b *browser.Browser, view string) {
+func fits(t *testing.T, b *chromium.Browser, view string) {
 	t.Helper()
 	var wide []string
 	b.Evaluate(`[...document.querySelectorAll("#page *")].filter(n => {
@@ -71,7 +71,7 @@ func fits(t *testing.T, b *browser.Browser, view string) {
 }
 
 // accessible fails the test for each violation that axe-core finds.
-func accessible(t *testing.T, b *browser.Browser, view string) {
+func accessible(t *testing.T, b *chromium.Browser, view string) {
 	t.Helper()
 	var found []string
 	b.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.help + ": " +
@@ -112,8 +112,8 @@ func TestLayout(t *testing.T) {
 			}
 			for _, scheme := range []string{"light", "dark"} {
 				b.Scheme(scheme)
-				for _, width := range []int{browser.PhoneWidth, 1280} {
-					b.Size(width, 900, width == browser.PhoneWidth)
+				for _, width := range []int{chromium.PhoneWidth, 1280} {
+					b.Size(width, 900, width == chromium.PhoneWidth)
 					// The transitions of colors end first.
 					b.Evaluate("Promise.all(document.getAnimations().filter(a => a.transitionProperty).map(a => a.finished)).then(() => null)", nil)
 					view := fmt.Sprintf("%s, open %v, %s, %d", name, open, scheme, width)
@@ -129,7 +129,7 @@ func TestLayout(t *testing.T) {
 
 // harmless fails the test if a hostile text has had an effect, or stands in the page with a character
 // that changes what a person reads.
-func harmless(t *testing.T, b *browser.Browser) {
+func harmless(t *testing.T, b *chromium.Browser) {
 	t.Helper()
 	var got struct {
 		Title    string

@@ -155,6 +155,7 @@ func (w *watcher) publish(ctx context.Context, d Document) {
 
 // watched is an agent with the part of the newest document about it.
 type watched struct {
+	maker Maker
 	stamp store.Stamp // of the state that it shows
 	made  time.Time
 	cost  time.Duration // of making it
@@ -175,13 +176,15 @@ func (w *watcher) look(known map[*cycle.Agent]*watched) (d Document, changed boo
 	}
 	d = Document{Made: now.UTC(), Agents: []Agent{}}
 	for _, a := range agents {
-		old := known[a.Agent]
-		if old == nil || old.due(a.Agent, now) {
-			part := newWatched(a, now)
-			changed = changed || old == nil || !bytes.Equal(part.body, old.body)
-			old, known[a.Agent] = part, part
+		part := known[a.Agent]
+		if part == nil {
+			part = &watched{}
+			known[a.Agent] = part
 		}
-		d.Agents = append(d.Agents, old.shown)
+		if part.due(a.Agent, now) {
+			changed = part.read(a, now) || changed
+		}
+		d.Agents = append(d.Agents, part.shown)
 	}
 	return d, changed
 }
@@ -196,13 +199,14 @@ func (w *watched) due(a *cycle.Agent, now time.Time) bool {
 	return err != nil || !stamp.Same(w.stamp) || w.shown.Turn != nil || since >= refreshEvery
 }
 
-func newWatched(a listen.Shown, now time.Time) *watched {
-	began := time.Now()
-	w := &watched{made: now}
+// read makes the part of an agent, and reports whether it has changed.
+func (w *watched) read(a listen.Shown, now time.Time) (changed bool) {
+	began, before := time.Now(), w.body
+	w.made = now
 	w.stamp, _ = a.Store.Stamp() // an error is part of the document
-	w.shown = NewDocument(sources([]listen.Shown{a}), now).Agents[0]
+	w.shown = w.maker.Document(sources([]listen.Shown{a}), now).Agents[0]
 	w.body, w.cost = essence(w.shown), time.Since(began)
-	return w
+	return !bytes.Equal(before, w.body)
 }
 
 // essence returns what a person would see change: the part without the ends of its bands, which move

@@ -5,11 +5,11 @@ import (
 	"os"
 	"testing"
 
-	"agentstateloop/internal/testkit/browser"
+	chromium "agentstateloop/internal/testkit/browser"
 )
 
 func TestTry(t *testing.T) {
-	b := browser.Start(t)
+	b := chromium.Start(t)
 	b.Call("Emulation.setTimezoneOverride", map[string]any{"timezoneId": "UTC"}, nil)
 	w, h, phone := 360, 1100, true
 	size := func() { b.Size(w, h, phone) }
