@@ -12,7 +12,7 @@ import (
 // guide are the pages of docs for a user. A page answers one question, so it is short.
 var guide = []string{
 	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "fastmail.md", "files.md",
-	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "monitoring.md", "no-answer.md", "outlook.md",
+	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "metrics.md", "monitoring.md", "no-answer.md", "outlook.md",
 	"own-server.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
 	"second-agent.md", "security.md",
 }
@@ -50,6 +50,7 @@ var questions = []struct{ question, page, heading string }{
 	{"How do I use it in a script?", "docs/scripts.md", "JSON"},
 	{"What JSON does it print?", "docs/json.md", "Documents and lines"},
 	{"Can agents on many machines work together?", "docs/fleet.md", "Ten minutes: one server, two agents"},
+	{"How do I watch it with Prometheus?", "docs/metrics.md", "The metrics"},
 	{"Where is each setting?", "agent.toml.example", ""},
 	{"Which commands exist?", "README.md", "Commands"},
 	{"Which files does an agent have?", "docs/files.md", "Obstacles"},

@@ -53,6 +53,12 @@ var notLimits = map[string]string{
 	"cycle.recallRead":       "a factor: how much is read for so much room",
 	"cycle.recallTimes":      "a factor: how much is read for so much room",
 	"cycle/view.wholeSerial": "a mark: the place behind all lines of a serial",
+	"cycle/view.pastRead":    "as eventsRead",
+
+	"commands/page.contextLines": "as eventsRead",
+	"commands/page.searchLines":  "how much of the history one search reads: TestHistory continues it",
+	"commands/page.wholeSerial":  "as cycle/view.wholeSerial",
+	"commands/page.costDays":     "how many days a page shows",
 
 	"cycle/listen.scanEvery":    "how often is looked",
 	"cycle/prompt.maxReference": "a bound of work: a reference of HTML has 32 bytes at most, so that longer names mean nothing",

@@ -23,6 +23,7 @@ import (
 type statusOptions struct {
 	all, watch bool
 	html       string
+	prometheus string
 }
 
 func statusCommand(p *program) *cli.Command {
@@ -48,28 +49,28 @@ change; with --json, each time as one line.
 shows. It loads nothing and sends nothing. With --all, or with FILE or DIR, it
 has several agents.
 
+--prometheus writes the metrics that listen serves at /metrics to one file (0644)
+in one step, for the textfile collector of node_exporter; name it *.prom. With
+--all, or with FILE or DIR, it has several agents.
+
 Examples:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all
-  agentstateloop status --html status.html`,
+  agentstateloop status --html status.html
+  agentstateloop status --all --prometheus /var/lib/prometheus/agents.prom`,
 		Flags: []cli.Flag{
 			switchFlag(&o.all, "all", "show all agents, yours and those on the mesh"),
 			switchFlag(&o.watch, "watch", "keep running and show changes"),
-			textFlag(&o.html, "html", "write a page for a browser to `FILE`, or with - to standard output"),
+			&cli.StringFlag{Name: "html", TakesFile: true, Usage: "write a page for a browser to `FILE`, or with - to standard output", Destination: &o.html},
+			&cli.StringFlag{Name: "prometheus", TakesFile: true, Usage: "write metrics to `FILE`, or with - to standard output", Destination: &o.prometheus},
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
 }
 
 func (o *statusOptions) run(c *call) error {
-	if c.given(&o.html) != "" {
-		if o.watch || c.json {
-			return terminal.Usagef("leave out --watch and --json", "--html works alone, or with --all")
-		}
-		if o.html == "" {
-			return terminal.Usagef("give a FILE, or - for standard output", "--html needs a FILE")
-		}
-		return statusHTML(c, o.html, o.all)
+	if flag := c.given(&o.html, &o.prometheus); flag != "" {
+		return o.writeFile(c, flag)
 	}
 	if o.all && o.watch {
 		return terminal.Usagef("select one agent with -a HANDLE", "--watch does not work with --all")

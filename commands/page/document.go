@@ -170,13 +170,12 @@ type Source struct {
 	WithoutWords bool
 }
 
-// NewDocument returns what a page shows about these agents at a time. The caller sets Version, Host,
+// NewDocument returns the document of these agents at a time. The caller sets Version, Host,
 // Live and ActToken. An agent whose state cannot be read has an Error. A program that makes documents
 // again and again uses a Maker.
 func NewDocument(agents []Source, now time.Time) Document { return new(Maker).Document(agents, now) }
 
-// Maker makes documents. It keeps what it has read of each agent, so that the next document costs only
-// what has changed. The zero Maker is ready for use, also by several goroutines.
+// Maker makes documents. It remembers each agent, so that the next document costs only the changes. The zero Maker is ready for use, also by several goroutines.
 type Maker struct {
 	mu      sync.Mutex
 	readers map[string]*reader // by handle and state directory

@@ -218,7 +218,7 @@ echo '{"type":"result","subtype":"success","result":"Deployed.","total_cost_usd"
 		ended <- err
 	}()
 	var d Agent
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { // another process writes
 		d = s.maker.Document([]Source{{Agent: s.agent}}, time.Now()).Agents[0]
 		if d.Turn != nil && d.Turn.Tool != nil {
 			break

@@ -77,7 +77,7 @@ func isRecovered(l state.Line) bool {
 
 const (
 	recentEntries = 50   // of a document
-	contextLines  = 1000 // that are read before the oldest entry, because sentences name what came before
+	contextLines  = 1000 // that are read before the oldest entry, because sentences name earlier messages
 	searchLines   = 4000 // that one search looks through
 	entryText     = 500  // characters of a sentence
 )
@@ -139,7 +139,7 @@ func (r *recent) add(a *cycle.Agent, s state.State) error {
 // wholeSerial is the N of a position after all lines of a serial.
 const wholeSerial = 1 << 30
 
-// newWords returns what makes sentences for a page.
+// newWords returns the maker of sentences for a page.
 func newWords(a *cycle.Agent, now time.Time) *present.HistoryReader {
 	return present.NewHistoryReader(now, nil, a.FirstWords)
 }
@@ -194,7 +194,7 @@ func (f filter) accepts(e Entry) bool {
 type found struct {
 	entries []Entry     // the oldest first
 	newest  state.Line  // the newest line that was read
-	oldest  *state.Line // the oldest line that was looked through; nil: none is older
+	oldest  *state.Line // the oldest line that was looked through; nil: the history begins with it
 	latest  time.Time
 }
 
@@ -242,7 +242,7 @@ func search(a *cycle.Agent, s state.State, at view.Cursor, f filter, words *pres
 }
 
 // Found is an answer to a search in the history: the newest entries first. Before is the ID from
-// which the next search continues; null: there is no older entry.
+// which the next search continues; null: the history is searched to its beginning.
 type Found struct {
 	Entries []Entry `json:"entries"`
 	Before  *string `json:"before"`

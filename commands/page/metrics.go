@@ -41,7 +41,7 @@ func Metrics(w io.Writer, agents []Source, version string, now time.Time) error 
 	return err
 }
 
-// measured is what the metrics of one agent are made of. status is nil if its state cannot be read.
+// measured has the values for the metrics of one agent. status is nil if its state cannot be read.
 type measured struct {
 	name   string // the label: the handle, and the state directory of a second agent with this handle
 	state  state.State
@@ -116,7 +116,7 @@ var families = []family{
 		}
 		return moment(&m.status.LastMail.At)
 	}},
-	{"trouble", "gauge", "The rows of status in capitals, by their label; without trouble there is no such series.", troubles},
+	{"trouble", "gauge", "The rows of status in capitals, by their label. Without trouble it has no series.", troubles},
 	{"troubles", "gauge", "How many rows of status are in capitals.", func(m measured) []sample { return number(len(m.rows)) }},
 	{"inbox_messages", "gauge", "Messages whose turn has not ended, and those in quarantine.", func(m measured) []sample {
 		i := m.status.Inbox
@@ -163,7 +163,7 @@ func number(n int) []sample { return []sample{{value: float64(n)}} }
 
 func count(n uint64) []sample { return []sample{{value: float64(n)}} }
 
-// moment returns a time in seconds, or nothing for an unknown one.
+// moment returns a time in seconds, or no sample for an unknown one.
 func moment(t *time.Time) []sample {
 	if t == nil || t.IsZero() {
 		return nil
@@ -195,7 +195,7 @@ func troubles(m measured) (set []sample) {
 	return set
 }
 
-// oldestWaiting returns when the oldest message came that waits for nothing but its turn.
+// oldestWaiting returns when the oldest message came that only waits for its turn.
 func oldestWaiting(s state.State) *time.Time {
 	var oldest time.Time
 	for _, m := range s.Inbox {

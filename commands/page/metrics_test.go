@@ -5,6 +5,9 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,9 +16,9 @@ import (
 	"agentstateloop/cycle"
 )
 
-// promtool has the real promtool check metrics. Without it the test is skipped, or fails where real
-// programs are required.
-func promtool(t *testing.T, metrics string) {
+// promtoolPath returns the real promtool. Without it the test is skipped, or fails where real programs
+// are required.
+func promtoolPath(t *testing.T) string {
 	t.Helper()
 	program, err := exec.LookPath("promtool")
 	if err != nil {
@@ -24,7 +27,13 @@ func promtool(t *testing.T, metrics string) {
 		}
 		t.Skip("promtool is not installed")
 	}
-	cmd := exec.Command(program, "check", "metrics")
+	return program
+}
+
+// promtool has promtool check metrics.
+func promtool(t *testing.T, metrics string) {
+	t.Helper()
+	cmd := exec.Command(promtoolPath(t), "check", "metrics")
 	cmd.Stdin = strings.NewReader(metrics)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("promtool: %v: %s\n%s", err, out, metrics)
@@ -124,4 +133,44 @@ func counters(t *testing.T, s *stage) map[string]float64 {
 		}
 	}
 	return all
+}
+
+// TestPageOfMetrics compares the table of docs/metrics.md with the metrics, and gives its alerts to
+// promtool.
+func TestPageOfMetrics(t *testing.T) {
+	data, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := "| `build_info` | gauge |"
+	for _, f := range families {
+		listed += "\n| `" + f.name + "` | " + f.kind + " |"
+	}
+	var rows []string
+	for line := range strings.Lines(string(data)) {
+		if cells := strings.Split(line, "|"); strings.HasPrefix(line, "| `") {
+			rows = append(rows, strings.Join(cells[:3], "|")+"|")
+		}
+	}
+	if got := strings.Join(rows, "\n"); got != listed {
+		t.Errorf("the page lists\n%s\nand the metrics are\n%s", got, listed)
+	}
+	_, alerts, ok := strings.Cut(string(data), "    groups:\n")
+	if !ok {
+		t.Fatal("no alerts")
+	}
+	alerts, _, _ = strings.Cut("    groups:\n"+alerts, "\n\n")
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll("\n"+alerts, "\n    ", "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(promtoolPath(t), "check", "rules", file).CombinedOutput(); err != nil {
+		t.Errorf("promtool: %v: %s", err, out)
+	}
+	for _, word := range regexp.MustCompile("agentstateloop_[a-z_]+").FindAllString(alerts, -1) {
+		name := strings.TrimPrefix(word, "agentstateloop_")
+		if !slices.ContainsFunc(families, func(f family) bool { return f.name == name }) {
+			t.Errorf("an alert has the unknown metric %s", word)
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"agentstateloop/internal/plain"
 )
 
-// planned returns what the agent will do by itself, the next first, and how many are left out.
+// planned returns the schedule, the next entry first, and how many are left out.
 func planned(st view.Status) ([]Planned, int) {
 	all := []Planned{}
 	add := func(what string, at *time.Time, text string) {

@@ -15,7 +15,7 @@ const maxText = 4096
 // control a terminal or change the direction of writing. So no field can be forgotten.
 func tame(a Agent) Agent { return tamed(reflect.ValueOf(a)).Interface().(Agent) }
 
-// tamed copies what it changes, because a status shares its texts with the state.
+// tamed changes a copy, because a status shares its texts with the state.
 func tamed(v reflect.Value) reflect.Value {
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		return v

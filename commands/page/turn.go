@@ -23,7 +23,7 @@ type steps struct {
 	stateAt time.Time // of the last change of the state
 }
 
-// read returns the last steps of an attempt. A feed that cannot be read has none.
+// read adds the new steps of an attempt. A feed that cannot be read is left out.
 func (f *steps) read(dir string) {
 	if f.feed == nil || f.feed.Dir != dir {
 		*f = steps{feed: &turn.FeedReader{Dir: dir}}

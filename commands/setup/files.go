@@ -94,19 +94,7 @@ func writeNew(path, text string) (written bool, err error) {
 // replace replaces the text of a file (0600) in one step, durably. If path is a link, it replaces
 // the file that the link points to.
 func replace(path, text string) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	dir := filepath.Dir(path)
-	f, err := osfile.WriteDraft(dir, config.DraftPattern, 0o600, []byte(text))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := os.Rename(f.Name(), path); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return osfile.SyncDir(dir)
+	return osfile.Replace(path, config.DraftPattern, 0o600, []byte(text))
 }
 
 // RemoveDrafts removes the drafts of configurations and secrets that killed processes left in dir.

@@ -8,7 +8,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Band is the agent's past between two times: its phases, and what happened on them.
+// Band is the agent's past between two times: its phases and marks.
 type Band struct {
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
@@ -38,9 +38,9 @@ const (
 	MarkTurn   = "turn"
 	MarkAnswer = "answer"
 	MarkHalt   = "halt"
-
-	kindsOfMarks = 5
 )
+
+const kindsOfMarks = len([...]string{MarkMail, MarkNudge, MarkTurn, MarkAnswer, MarkHalt})
 
 // maxMarks limits the marks of a band, and its spans. Beyond it the band is divided into slots of
 // the same length: the marks of one kind that begin in a slot become one mark that counts them, and
@@ -56,7 +56,7 @@ func (p *Past) Band(from, to time.Time) Band {
 	return Band{From: from, To: to, Phases: p.spans(times, from, to), Marks: p.marks(times, from, to)}
 }
 
-// times returns the time of each fact, none of which is later than the next one.
+// times returns the time of each fact. They rise.
 func (p *Past) times() []time.Time {
 	times := make([]time.Time, len(p.facts))
 	next := p.now.UTC()
@@ -145,7 +145,7 @@ func slotStart(from, to time.Time, slot, slots int) time.Time {
 	return from.Add(to.Sub(from) / time.Duration(slots) * time.Duration(slot))
 }
 
-// marks returns what happened between from and to. A turn or a halt that began earlier begins at from.
+// marks returns the marks between from and to. A turn or a halt that began earlier begins at from.
 func (p *Past) marks(times []time.Time, from, to time.Time) []Mark {
 	all := []Mark{}
 	for _, m := range slices.Concat(p.moments(times), p.turns(times), p.halts(times)) {

@@ -40,6 +40,32 @@ func TestViewLimits(t *testing.T) {
 			return Beginning(strings.Repeat("é", int(n))) == strings.Repeat("é", int(n))
 		}},
 		{Const: "maxTurnID", Max: 64, Within: func(_ *testing.T, n int64) bool { return isTurnID(strings.Repeat("x", int(n))) }},
+		limittest.Duration("pastDays", 15*24*time.Hour, 24*time.Hour, func(t *testing.T, d time.Duration) bool {
+			p := past(t, state.State{}, monday, phased(monday.Add(-d), state.IDLE, state.PREP))
+			return len(p.facts) == 1
+		}),
+		{Const: "straysRead", Max: 256, Within: func(t *testing.T, n int64) bool {
+			lines := []state.Line{phased(monday, state.IDLE, state.PREP)}
+			for range n {
+				lines = append(lines, phased(time.Unix(60, 0), state.IDLE, state.PREP))
+			}
+			return len(past(t, state.State{}, monday, append(lines, phased(monday, state.IDLE, state.PREP))...).facts) == int(n)+2
+		}},
+		{Const: "maxMarks", Max: 400, Within: func(_ *testing.T, n int64) bool {
+			p := Past{now: monday}
+			for i := range n {
+				p.facts = append(p.facts, fact{at: monday.Add(time.Duration(i-n) * time.Second), kind: factNudge})
+			}
+			return len(p.Band(monday.Add(-time.Hour), monday).Marks) == int(n)
+		}},
+		{Const: "maxMarks", Max: 400, Within: func(_ *testing.T, n int64) bool {
+			phases := [...]state.Phase{state.IDLE, state.PREP}
+			p := Past{now: monday, phase: phases[(n+1)%2]}
+			for i := range n - 1 {
+				p.facts = append(p.facts, fact{at: monday.Add(time.Duration(i-n) * time.Second), old: phases[i%2], new: phases[(i+1)%2]})
+			}
+			return len(p.Band(monday.Add(-time.Hour), monday).Phases) == int(n)
+		}},
 		limittest.Duration("scanLate", 2*time.Minute, 1, func(_ *testing.T, d time.Duration) bool {
 			s := state.State{Timers: state.Timers{LastMailRead: viewNoon, LastStep: viewNoon.Add(time.Hour + d), NextDue: viewNoon}}
 			return !offline(s, state.Policy{IdleInterval: time.Hour}, true)

@@ -11,8 +11,8 @@ import (
 	"agentstateloop/state/store"
 )
 
-// PastDays is how many days a Past covers.
-const PastDays = 14
+// pastDays is how many days a Past covers. Costs of a local day need one more.
+const pastDays = 15
 
 // pastRead limits how many bytes of the history are read for a Past.
 const pastRead = 256 << 20
@@ -26,8 +26,7 @@ var pastKinds = []state.LineKind{
 	state.LineTransition, state.LineMessage, state.LineNudge, state.LineTurn, state.LineTask, state.LineHalt, state.LineSpend,
 }
 
-// Past is what the history says about the last days of an agent: its phases, what happened, and the
-// cost of its turns. It only holds what its results show.
+// Past holds the last days of an agent for its bands and costs. It reads each line of the history once.
 type Past struct {
 	Store  *store.Store
 	Policy *state.Policy
@@ -47,7 +46,7 @@ type Past struct {
 	now     time.Time       // of the last Read
 }
 
-// fact is what a line of the history says.
+// fact is a line of the history, without the rest of its fields.
 type fact struct {
 	serial   uint64
 	n        int
@@ -92,7 +91,7 @@ func (p *Past) Read(s state.State, now time.Time) error {
 	if p.days == nil || s.Serial < p.serial || s.Place != p.place || p.latest.After(now) {
 		*p = Past{Store: p.Store, Policy: p.Policy, days: map[string]*dayCost{}, place: s.Place}
 	}
-	p.now, p.start = now, now.Add(-(PastDays+1)*24*time.Hour)
+	p.now, p.start = now, now.Add(-pastDays*24*time.Hour)
 	p.phase, p.since = s.Phase, s.PhaseSince
 	p.halted = map[string]bool{"here": s.HaltedHere, "mesh": s.HaltedMesh}
 	p.running = ""
@@ -226,7 +225,7 @@ func senderOf(row *state.Message) string {
 // nameOf returns a foreign name for the text of a mark.
 func nameOf(from string) string { return cmp.Or(plain.Shorten(plain.Line(from), MaxTitle), "somebody") }
 
-// Costs returns the costs of the last n local days, the oldest first.
+// Costs returns the costs of the last n local days, at most 14, the oldest first.
 func (p *Past) Costs(n int, now time.Time) []DayCost {
 	days := []DayCost{}
 	local := now.UTC()

@@ -67,6 +67,27 @@ func WriteNew(file, pattern string, mode fs.FileMode, data []byte) (written bool
 	return true, SyncDir(dir)
 }
 
+// Replace replaces the data of a regular file in one step, durably, or creates it. If file is a link,
+// it replaces the file that the link points to. pattern is that of the draft.
+func Replace(file, pattern string, mode fs.FileMode, data []byte) error {
+	if real, err := filepath.EvalSymlinks(file); err == nil {
+		file = real
+	}
+	if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
+		return kindError(file, info)
+	}
+	dir := filepath.Dir(file)
+	f, err := WriteDraft(dir, pattern, mode, data)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := os.Rename(f.Name(), file); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return SyncDir(dir)
+}
+
 // RemoveDrafts removes the drafts in dir that killed processes left. They may contain a password.
 func RemoveDrafts(dir, pattern string) {
 	entries, _ := os.ReadDir(dir)

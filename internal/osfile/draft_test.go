@@ -1,6 +1,7 @@
 package osfile_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,5 +66,35 @@ func TestRemoveDrafts(t *testing.T) {
 	slices.Sort(want)
 	if err != nil || !slices.Equal(left, want) {
 		t.Errorf("%q, %v; want %q", left, err, want)
+	}
+}
+
+// TestReplace replaces files and creates one, and never replaces what is not a file.
+func TestReplace(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	if err := os.Symlink("file", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, link} {
+		if err := osfile.Replace(name, ".draft-*", 0o644, []byte(name)); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(file)
+		info, statErr := os.Lstat(file)
+		if err != nil || statErr != nil || string(data) != name || info.Mode() != 0o644 {
+			t.Errorf("%s: %q %v, %v %v", name, data, err, info, statErr)
+		}
+	}
+	if target, err := os.Readlink(link); err != nil || target != "file" {
+		t.Errorf("the link was replaced: %q %v", target, err)
+	}
+	for _, name := range []string{dir, "/dev/null"} {
+		if err := osfile.Replace(name, ".draft-*", 0o644, nil); !errors.Is(err, osfile.ErrKind) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("%v %v", entries, err)
 	}
 }
