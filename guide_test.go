@@ -13,7 +13,7 @@ import (
 var guide = []string{
 	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "fastmail.md", "files.md",
 	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "metrics.md", "monitoring.md", "no-answer.md", "outlook.md",
-	"own-server.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
+	"own-server.md", "page.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
 	"second-agent.md", "security.md",
 }
 

@@ -112,6 +112,8 @@ var notLimits = map[string]string{
 	"commands.exitUsage":              "an exit code",
 	"commands.fewDigits":              "the form of a commit in the line of --version",
 	"commands.followEvery":            "a period, of looks for new lines",
+	"commands/page.historyPage":       "how much is answered at a time: the rest follows with before",
+	"commands/page.refreshEvery":      "a period, after which a document is made again",
 	"commands/present.labelCells":     "a column, at which the text of a row begins",
 	"commands.maxMemory":              "is for memory.Guard, which counts all that the process holds: no test fills half a GiB",
 	"commands.numberNoCluster":        "the number of an error of nats-server",

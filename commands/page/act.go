@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -55,8 +56,8 @@ const actTime = 50 * time.Second
 // maxReason limits the reason of an act, in bytes.
 const maxReason = 500
 
-// act does what the operator orders on the page: with the checks of the command, and recorded as done
-// on the page.
+// act carries out an order of the operator, with the checks of the command. The history says that it
+// came from the page.
 func (s *Server) act(rw http.ResponseWriter, r *http.Request) {
 	text, p := s.doAct(rw, r)
 	if p != nil {
@@ -221,16 +222,18 @@ type told struct{ handle, text string }
 // doubleClick is the time within which the same message counts as a second click.
 const doubleClick = 10 * time.Second
 
+// secondClick reports whether a message was sent just now. It forgets older ones.
+func (s *Server) secondClick(m told, now time.Time) bool {
+	maps.DeleteFunc(s.told, func(_ told, at time.Time) bool { return now.Sub(at) >= doubleClick })
+	_, again := s.told[m]
+	return again
+}
+
 func (s *Server) tell(ctx context.Context, a *cycle.Agent, o order) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, message := s.Now(), told{a.Handle, o.Text}
-	for m, at := range s.told {
-		if now.Sub(at) >= doubleClick {
-			delete(s.told, m)
-		}
-	}
-	if _, again := s.told[message]; again {
+	if s.secondClick(message, now) {
 		return fmt.Sprintf("@%s already has this message: it was not sent twice", a.Handle), nil
 	}
 	key, err := a.Tell(ctx, state.PageUser(s.User), o.Text)

@@ -49,7 +49,7 @@ func (s *served) asks(options ...string) (cycle.Inside, string) {
 // settled waits for a state.
 func (s *served) settled(until func(state.State) bool) {
 	s.t.Helper()
-	for end := time.Now().Add(10 * time.Second); !until(s.state()); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); !until(s.state()); time.Sleep(10 * time.Millisecond) { // a poll of the listener reports to nobody
 		if time.Now().After(end) {
 			s.t.Fatalf("not reached: %+v", s.state().Received)
 		}
@@ -185,7 +185,11 @@ func TestActOutlivesItsBrowser(t *testing.T) {
 	b := s.browser().login()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
-	disconnect := sync.OnceFunc(func() { cancel(); <-gone; time.Sleep(50 * time.Millisecond) })
+	disconnect := sync.OnceFunc(func() {
+		cancel()
+		<-gone
+		time.Sleep(50 * time.Millisecond) // the server notices the end of the connection
+	})
 	s.agent.Store.Hook = func(string, string) error { disconnect(); return nil }
 	req, err := http.NewRequestWithContext(ctx, "POST", b.base+"/page/act", strings.NewReader(`{"agent":"goulard3120","act":"halt"}`))
 	check(t, err)

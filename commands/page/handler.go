@@ -64,7 +64,7 @@ const csp = "default-src 'none'; script-src 'self'; style-src 'self'; connect-sr
 //	GET page/document        the Document; session
 //	GET page/events          the Document after each change, as server-sent events; session
 //	GET page/history         agent, before, q, kind: Found; session
-//	POST page/act            {agent, act, what, text}: see act.go; session and its act token
+//	POST page/act            an order: see act.go; session and its act token
 //	GET metrics, page/metrics   for Prometheus; session or bearer token
 //
 // Every request must name this machine or the host of URL in Host, and each POST the page in Origin.

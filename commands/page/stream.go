@@ -209,8 +209,8 @@ func (w *watched) read(a listen.Shown, now time.Time) (changed bool) {
 	return !bytes.Equal(before, w.body)
 }
 
-// essence returns what a person would see change: the part without the ends of its bands, which move
-// with the time.
+// essence returns the visible part of an agent: without the ends of its bands, which move with the
+// time.
 func essence(a Agent) []byte {
 	for _, b := range []*view.Band{&a.Bands.Day, &a.Bands.Week} {
 		b.From, b.To = time.Time{}, time.Time{}

@@ -162,7 +162,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	}
 	b.send("GET", "/page/document", "").says(t, 200, handle)
 	leave()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) { // the server notices the end of the connection a little later
 		resp := b.open("GET", "/page/events", "")
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
