@@ -327,3 +327,29 @@ func TestRoutes(t *testing.T) {
 	b.Until("document.querySelectorAll('.card').length == 30")
 	quiet(t, b, s.URL)
 }
+
+// TestLoginForm checks the form for the token, before and after a wrong one.
+func TestLoginForm(t *testing.T) {
+	script := axe(t)
+	s := serve(t)
+	b := start(t)
+	b.Open(s.base + "/")
+	b.Until("document.activeElement.id == 'token'")
+	b.Evaluate(script, nil)
+	for _, wrong := range []bool{false, true} {
+		if wrong {
+			b.Type("wrong")
+			b.Press("Enter")
+			b.Until("document.querySelector('.login .error')")
+		}
+		for _, scheme := range []string{"light", "dark"} {
+			b.Scheme(scheme)
+			b.Evaluate("Promise.all(document.getAnimations().filter(a => a.transitionProperty).map(a => a.finished)).then(() => null)", nil)
+			fits(t, b, "login")
+			accessible(t, b, fmt.Sprintf("login, wrong %v, %s", wrong, scheme))
+		}
+	}
+	b.Type(theToken) // over the wrong one, which is selected
+	b.Press("Enter")
+	b.Until("document.activeElement.id == 'agent'")
+}

@@ -489,7 +489,8 @@ function band(a, id, name, b) {
     if (t <= from) continue;
     const at = ((t - from) / all) * 100;
     axis.push(h("line", { class: "tick", x1: at + "%", x2: at + "%", y1: 0, y2: 58 }));
-    if (at > 3 && at < 97) axis.push(h("text", { class: "label", x: at + "%", y: 71, "text-anchor": "middle" }, step === DAY ? weekday.format(t) : hm.format(t)));
+    const name = step === DAY ? at + (DAY / 2 / all) * 100 : at; // the name of a day is below its middle
+    if (name > 3 && name < 97) axis.push(h("text", { class: "label", x: name + "%", y: 71, "text-anchor": "middle" }, step === DAY ? weekday.format(t) : hm.format(t)));
   }
   const words = [...Object.entries(total).map(([p, ms]) => p + " " + long(ms)), ...Object.entries(marks).map(([k, n]) => many(n, MARKS[k] || plain(k, 20)))].map((w) => plain(w, 60)).join(", ");
   const rows = [...b.phases.map((p) => ({ at: p.from, to: p.to, text: p.phase })), ...b.marks.map((m) => ({ at: m.at, to: m.to, text: m.text || MARKS[m.kind] || m.kind }))].sort((p, q) => Date.parse(q.at) - Date.parse(p.at));
