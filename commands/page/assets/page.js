@@ -347,18 +347,20 @@ function hero(a) {
     t?.lifecycle && h("span", { class: "badge" }, spaced(t.lifecycle)), t?.state && t.state !== "idle" && h("span", { class: "badge" }, spaced(t.state)),
     !t && s?.asleep && h("span", { class: "badge" }, "asleep"), s && s.tier && s.tier !== "normal" && h("span", { class: "badge bad" }, "budget: " + spaced(s.tier))];
   return h("header", { key: "hero", class: "hero " + phaseClass(s?.phase) },
-    h("h1", { id: "agent", tabindex: -1 }, h("bdi", null, "@" + plain(a.handle, 80))),
-    h("p", { class: "badges" }, badges),
-    h("p", { class: "doing" }, a.turn && !a.error ? lasting(a.turn.words) : line(doing(a))),
-    h("p", { class: "meta" }, s?.phase_since && [s.phase, " since ", time(s.phase_since), ", "], "on ", line(ui.doc.host, 80)),
-    counts.length > 0 && h("dl", { class: "counts" }, counts),
-    result(a, "agent"),
-    acts(a, "agent", "agent", [
-      { act: "tell", name: "tell", tone: "main", label: "Tell…", about: "Acts on @" + a.handle, ask: ["Tell ", line("@" + a.handle, 80), " something. It counts as a message from you."], field: "Message", required: true, confirm: "Send" },
-      t && { act: "stop", name: "stop", label: "Stop turn…", about: "Stop the turn", ask: "Stop the running turn? Its output so far is delivered. The next message then gets its turn.", field: "Reason", confirm: "Stop the turn", tone: "danger" },
-      s && !s.halted && { act: "halt", name: "halt", label: "Halt…", about: "Halt", ask: "Halt? The running turn ends, mail is held back, and messages are only collected until you resume.", field: "Reason", confirm: "Halt", tone: "danger" },
-      s?.halted && { act: "resume", name: "resume", label: "Resume…", about: "Resume", ask: "Resume? The agent works again, and the held mail is sent.", confirm: "Resume", tone: "main" },
-    ]));
+    h("div", { class: "who" },
+      h("h1", { id: "agent", tabindex: -1 }, h("bdi", null, "@" + plain(a.handle, 80))),
+      h("p", { class: "badges" }, badges),
+      h("p", { class: "doing" }, a.turn && !a.error ? lasting(a.turn.words) : line(doing(a))),
+      h("p", { class: "meta" }, s?.phase_since && [s.phase, " since ", time(s.phase_since), ", "], "on ", line(ui.doc.host, 80))),
+    h("div", { class: "now" },
+      counts.length > 0 && h("dl", { class: "counts" }, counts),
+      result(a, "agent"),
+      acts(a, "agent", "agent", [
+        { act: "tell", name: "tell", tone: "main", label: "Tell…", about: "Acts on @" + a.handle, ask: ["Tell ", line("@" + a.handle, 80), " something. It counts as a message from you."], field: "Message", required: true, confirm: "Send" },
+        t && { act: "stop", name: "stop", label: "Stop turn…", about: "Stop the turn", ask: "Stop the running turn? Its output so far is delivered. The next message then gets its turn.", field: "Reason", confirm: "Stop the turn", tone: "danger" },
+        s && !s.halted && { act: "halt", name: "halt", label: "Halt…", about: "Halt", ask: "Halt? The running turn ends, mail is held back, and messages are only collected until you resume.", field: "Reason", confirm: "Halt", tone: "danger" },
+        s?.halted && { act: "resume", name: "resume", label: "Resume…", about: "Resume", ask: "Resume? The agent works again, and the held mail is sent.", confirm: "Resume", tone: "main" },
+      ])));
 }
 
 function troubleOf(a) {
