@@ -44,7 +44,25 @@ func (r *renderer) render(s state.State, e state.Effect, now time.Time) ([]byte,
 	if e.Channel == state.ByMesh {
 		return json.Marshal(meshMessage(r.handle, e, text))
 	}
-	return r.renderMail(s.Place, e, mailText{text: text, markdown: e.Kind == state.OperatorQuestion}, nil, now)
+	what := mailText{text: text, markdown: e.Kind == state.OperatorQuestion}
+	if e.Kind == state.Answer && e.Text == state.ControlStatus && r.replies.HTML {
+		what.page = r.statusPage(s, text, now)
+	}
+	return r.renderMail(s.Place, e, what, nil, now)
+}
+
+// weekAgo is the length of the band of a status mail.
+const weekAgo = 7 * 24 * time.Hour
+
+// statusPage returns the HTML part of a status mail, or "" if the history cannot be read.
+func (r *renderer) statusPage(s state.State, text string, now time.Time) string {
+	past := view.Past{Store: r.store, Policy: r.policy}
+	if err := past.Read(s, now); err != nil {
+		r.logf("the status mail has no HTML: %v", err)
+		return ""
+	}
+	page := view.StatusPage{Handle: r.handle, Phase: s.Phase, Halted: s.Halted(), Text: text, Week: past.Band(now.Add(-weekAgo), now), Location: r.policy.Location}
+	return page.HTML()
 }
 
 // event returns the body for a hook. If the hook's template fails with this event, the hook
@@ -77,7 +95,8 @@ func (r *renderer) threadOf(s state.State) state.Thread {
 // mailText is the text of a mail.
 type mailText struct {
 	text     string
-	markdown bool // the text is an agent's, and may be formatted
+	markdown bool   // the text is an agent's, and may be formatted
+	page     string // its HTML, or ""
 }
 
 // renderMail returns the bytes of a mail of ours, in the thread of the effect. place is State.Place.
@@ -104,6 +123,7 @@ func (r *renderer) renderMail(place string, e state.Effect, what mailText, list 
 		Date:        now,
 		Text:        what.text,
 		Markdown:    what.markdown && r.replies.HTML,
+		HTML:        what.page,
 		Attachments: list,
 		Auto:        "auto-generated",
 		History:     head.String(),

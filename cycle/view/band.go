@@ -29,6 +29,8 @@ type Mark struct {
 	At   time.Time  `json:"at"`
 	To   *time.Time `json:"to"` // the end of a turn or a halt; null for a moment
 	Text string     `json:"text"`
+
+	Count int `json:"count"` // of those that the mark stands for
 }
 
 // The kinds of marks. A mail is any message from outside.
@@ -152,7 +154,7 @@ func (p *Past) marks(times []time.Time, from, to time.Time) []Mark {
 		if m.At.After(to) || m.At.Before(from) && (m.To == nil || !m.To.After(from)) {
 			continue
 		}
-		m.At = later(m.At, from)
+		m.At, m.Count = later(m.At, from), 1
 		if m.To != nil && m.To.After(to) {
 			m.To = &to
 		}
@@ -250,18 +252,17 @@ func thinMarks(marks []Mark, from, to time.Time) []Mark {
 		slot time.Duration
 	}
 	at := map[place]int{}
-	counts := []int{}
 	thin := []Mark{}
 	for _, m := range marks {
 		key := place{m.Kind, m.At.Sub(from) / slot}
 		i, known := at[key]
 		if !known {
 			at[key] = len(thin)
-			thin, counts = append(thin, m), append(counts, 1)
+			thin = append(thin, m)
 			continue
 		}
-		counts[i]++
-		thin[i].Text = fmt.Sprintf("%d %s", counts[i], noun(m.Kind))
+		thin[i].Count++
+		thin[i].Text = fmt.Sprintf("%d %s", thin[i].Count, noun(m.Kind))
 		if m.To != nil && m.To.After(*thin[i].To) {
 			thin[i].To = m.To
 		}
