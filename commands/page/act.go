@@ -88,7 +88,7 @@ func (s *Server) doAct(rw http.ResponseWriter, r *http.Request) (text string, p 
 		return "", p
 	}
 	if !mayAct(a.Agent) {
-		return "", &problem{code: http.StatusForbidden, text: fmt.Sprintf("the page only shows @%s: [listen] page is %q", a.Handle, a.Page),
+		return "", &problem{code: http.StatusForbidden, text: fmt.Sprintf("the page only shows @%s: [listen] page is %q", a.Agent.Handle, a.Agent.Page),
 			hint: `set it to "act" in agent.toml, or use the command`}
 	}
 	return s.carryOut(rw, r, a, do, o)

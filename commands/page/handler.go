@@ -205,7 +205,7 @@ func (s *Server) throughProxy(r *http.Request) bool {
 // shown returns the agents that the page shows: those that do not switch it off.
 func (s *Server) shown() (all []listen.Shown) {
 	for _, a := range s.agents() {
-		if a.Page != cycle.PageOff {
+		if a.Agent.Page != cycle.PageOff {
 			all = append(all, a)
 		}
 	}
@@ -320,7 +320,7 @@ func (s *Server) metrics(rw http.ResponseWriter, r *http.Request) {
 // find returns the shown agent with this handle.
 func (s *Server) find(handle string) (listen.Shown, *problem) {
 	for _, a := range s.shown() {
-		if a.Handle == handle {
+		if a.Agent.Handle == handle {
 			return a, nil
 		}
 	}

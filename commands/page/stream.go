@@ -203,7 +203,7 @@ func (w *watched) due(a *cycle.Agent, now time.Time) bool {
 func (w *watched) read(a listen.Shown, now time.Time) (changed bool) {
 	began, before := time.Now(), w.body
 	w.made = now
-	w.stamp, _ = a.Store.Stamp() // an error is part of the document
+	w.stamp, _ = a.Agent.Store.Stamp() // an error is part of the document
 	w.shown = w.maker.Document(sources([]listen.Shown{a}), now).Agents[0]
 	w.body, w.cost = essence(w.shown), time.Since(began)
 	return !bytes.Equal(before, w.body)

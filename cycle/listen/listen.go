@@ -89,8 +89,8 @@ type Listener struct {
 
 // Shown is an agent of a listener, for its page. Poll requests a poll.
 type Shown struct {
-	*cycle.Agent
-	Poll func()
+	Agent *cycle.Agent
+	Poll  func()
 }
 
 // Run listens until ctx ends, and then returns nil. It skips the agents of other listeners, and
