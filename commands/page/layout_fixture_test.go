@@ -50,22 +50,23 @@ func fullAgent(handle string, now time.Time) page.Agent {
 	}
 	a.Rows = []page.Row{{Label: "last mail", Text: "14:20:11 (6m29s ago) from jo@example.org: Re: the release notes"}, {Label: "answer", Text: "13:58:02: completed after 4m2s, $0.41; sent at 13:58:04"}, {Label: "schedule", Text: "* * * * * is installed"}}
 	a.Turn = &page.Turn{
-		Words: "running Bash for 12s", Lifecycle: ref("working"), State: ref("running_tool"), Tool: ref("Bash"), Since: ref(ago(4*time.Minute + 5*time.Second)),
-		KillAt: ref(now.Add(14*time.Minute + 48*time.Second)), KillFor: ref("timeout: no output for 15m"),
+		Words: "uses Bash for 12s", Lifecycle: ref("working"), State: ref("running_tool"), Tool: ref("Bash"), Since: ref(ago(4*time.Minute + 5*time.Second)),
+		KillAt: ref(now.Add(14*time.Minute + 48*time.Second)), KillFor: ref("printed nothing for 15m0s"),
 		Message: &page.TurnMessage{Number: "42", From: "jo@example.org", Subject: "Re: the release notes"},
 		Steps: []page.Step{
-			{At: ago(4 * time.Minute), Kind: "thinking", Text: "The notes should lead with what a user notices. First find the commits since the last tag."},
-			{At: ago(3 * time.Minute), Kind: "tool", Text: "Bash: git log --oneline v1.8..HEAD"},
-			{At: ago(3 * time.Minute), Kind: "result", Text: "84 lines"},
-			{At: ago(2 * time.Minute), Kind: "tool", Text: "Read: notes/changes.md"},
-			{At: ago(2*time.Minute - time.Second), Kind: "result", Text: "212 lines"},
-			{At: ago(100 * time.Second), Kind: "text", Text: "There are 84 commits since v1.8. Nineteen of them change what a user sees; the others are tests and refactoring."},
-			{At: ago(12 * time.Second), Kind: "tool", Text: "Bash: go test ./... -run Example"},
+			{At: ago(4 * time.Minute), Kind: "other", Text: "began its session with claude-opus"},
+			{At: ago(3*time.Minute + 50*time.Second), Kind: "thinking", Text: "thinks"},
+			{At: ago(3 * time.Minute), Kind: "tool", Text: "uses Bash"},
+			{At: ago(3*time.Minute - time.Second), Kind: "result", Text: "got 4211 bytes from Bash"},
+			{At: ago(2 * time.Minute), Kind: "tool", Text: "uses Read"},
+			{At: ago(2*time.Minute - time.Second), Kind: "result", Text: "got 18044 bytes from Read"},
+			{At: ago(100 * time.Second), Kind: "text", Text: "writes"},
+			{At: ago(12 * time.Second), Kind: "tool", Text: "uses Bash"},
 		},
 	}
 	a.Questions = []page.Question{
 		{ID: "ask-1", Number: "42", Text: "The draft mentions the outage of the 12th. Shall it stay in the public notes?", Options: []string{"Keep it", "Leave it out"}, Asked: ago(2 * time.Minute), Deadline: ref(now.Add(58 * time.Minute))},
-		{ID: "ask-2", Number: "42", Text: "May I run git push origin release-1.9?", Options: []string{"approve", "refuse"}, Asked: ago(time.Minute), Permission: true},
+		{ID: "ask-2", Number: "42", Text: "May the agent run a command (execute)? Its request:\n    command: git push origin release-1.9", Options: []string{"allow", "refuse"}, Asked: ago(time.Minute), Permission: true},
 	}
 	a.Messages = []page.Message{
 		{Number: "42", Key: "mail:42", From: "jo@example.org", Subject: "Re: the release notes", At: ago(6 * time.Minute), State: "working", Why: "its turn runs"},

@@ -385,8 +385,6 @@ function questionsOf(a) {
   return section(a, "questions", "Questions for you", list.length > 1 && list.length, list.length > 0 && h("ul", { class: "items" }, list));
 }
 
-const STEPS = { text: "says", thinking: "thinks", tool: "tool", result: "result", other: "" };
-
 function turnOf(a) {
   const t = a.turn;
   if (!t) return section(a, "turn", "Turn", null, h("p", { class: "empty" }, "No turn runs."));
@@ -394,12 +392,12 @@ function turnOf(a) {
   const steps = [...t.steps].map((s) => {
     const id = s.at + s.kind, n = seen.get(id) || 0;
     seen.set(id, n + 1);
-    return h("li", { key: id + n, class: "step is-" + spaced(plain(s.kind, 20)) }, h("span", { class: "kind" }, STEPS[s.kind] ?? spaced(s.kind)), block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms.format(Date.parse(s.at))));
+    return h("li", { key: id + n, class: "step is-" + spaced(plain(s.kind, 20)) }, block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms.format(Date.parse(s.at))));
   }).reverse();
   return section(a, "turn", "Turn", t.since && since(t.since),
     h("p", { key: "words", class: "words" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", null, lasting(t.words)), t.tool && !t.words.includes(t.tool) && [" · ", h("code", null, line(t.tool, 80))]),
     t.message && h("p", { key: "message", class: "meta" }, "for ", h("span", { class: "number" }, plain(t.message.number, 20)), " ", h("strong", null, line(t.message.subject || "(no subject)")), " from ", line(t.message.from, 120)),
-    t.kill_at && h("p", { key: "kill", class: "meta" }, "killed ", ui.link === "file" ? "at " : "in ", until(t.kill_at), " unless it goes on", t.kill_for && [": it ", line(t.kill_for, 120)]),
+    t.kill_at && h("p", { key: "kill", class: "meta" }, "killed ", ui.link === "file" ? "at " : "in ", until(t.kill_at), " if nothing changes", t.kill_for && [": ", line(t.kill_for, 120)]),
     steps.length > 0 && h("ol", { key: "steps", class: "steps", reversed: true }, steps.slice(0, 6)),
     steps.length > 6 && h("details", { key: "earlier" }, h("summary", null, "Earlier: " + many(steps.length - 6, "step")), h("ol", { class: "steps", reversed: true }, steps.slice(6))));
 }
@@ -697,7 +695,7 @@ function shown() {
 function bar(agent) {
   const doc = ui.doc, several = doc && doc.agents.length > 1;
   const link = { live: "Live", connecting: "Connecting…", reconnecting: "Reconnecting…", login: "", file: "" }[ui.link];
-  return h("header", { key: "bar", class: "bar " + ui.link },
+  return h("header", { key: "bar", class: "bar is-" + ui.link },
     several && agent ? h("a", { key: "back", class: "back", href: "#/" }, "‹ All agents") : h("span", { key: "brand", class: "brand" }, "agentStateLoop"),
     h("span", { key: "link", class: "link" }, ui.link === "file" ? ["Made ", h("time", { datetime: doc.made }, title(doc.made))] : [link && h("i", { class: "dot", "aria-hidden": "true" }), link, ui.link === "reconnecting" && doc && h("span", { class: "dim" }, " as of " + hms.format(Date.parse(doc.made)))]));
 }
