@@ -237,7 +237,7 @@ func TestPageInChromium(t *testing.T) {
 	w.shows("IDLE in")
 	var counts []string
 	w.Evaluate("[...document.querySelectorAll('.counts dd')].map(n => n.textContent)", &counts)
-	w.Until(fmt.Sprintf("[...document.querySelectorAll('.counts dd')].every((n, i) => n.textContent != %s[i])", strings.ReplaceAll(fmt.Sprintf("%q", counts), `" "`, `", "`)))
+	w.Until(fmt.Sprintf("[...document.querySelectorAll('.counts dd')].some((n, i) => n.textContent != %s[i])", strings.ReplaceAll(fmt.Sprintf("%q", counts), `" "`, `", "`)))
 	w.touch("go")
 	w.section("turn", "writes")
 	w.section("history", "take your time")

@@ -307,7 +307,9 @@ func TestUpdatesKeepTheReader(t *testing.T) {
 	if b.Evaluate("({changes})", &got); got.Changes != 0 {
 		t.Errorf("the live region changed %d times", got.Changes)
 	}
-	b.Until("document.querySelector('[data-until]').textContent != '0:20'")
+	var left string
+	b.Evaluate("document.querySelector('[data-until]').textContent", &left)
+	b.Until(fmt.Sprintf("document.querySelector('[data-until]').textContent != %q", left))
 	quiet(t, b, s.URL)
 }
 
