@@ -1,10 +1,7 @@
 package page_test
 
 import (
-	"context"
-	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -176,29 +173,4 @@ func TestStop(t *testing.T) {
 	b.do("stop", "", "wrong repository").says(t, 200, "@goulard3120 is being stopped")
 	b.do("stop", "", "wrong repository").says(t, 200, "")
 	s.wants("its turn was stopped: on the page: wrong repository")
-}
-
-// TestActOutlivesItsBrowser checks that an act is done, although its browser disconnects during the
-// commit.
-func TestActOutlivesItsBrowser(t *testing.T) {
-	s := serve(t)
-	b := s.browser().login()
-	ctx, cancel := context.WithCancel(t.Context())
-	gone := make(chan struct{})
-	disconnect := sync.OnceFunc(func() {
-		cancel()
-		<-gone
-		time.Sleep(50 * time.Millisecond) // the server notices the end of the connection
-	})
-	s.agent.Store.Hook = func(string, string) error { disconnect(); return nil }
-	req, err := http.NewRequestWithContext(ctx, "POST", b.base+"/page/act", strings.NewReader(`{"agent":"goulard3120","act":"halt"}`))
-	check(t, err)
-	for name, value := range map[string]string{"Origin": b.origin, "Content-Type": "application/json", "X-Page-Token": b.act} {
-		req.Header.Set(name, value)
-	}
-	if _, err := b.client.Do(req); err == nil {
-		t.Fatal("the browser got an answer, so it has not disconnected in time")
-	}
-	close(gone)
-	s.settled(func(st state.State) bool { return st.Halted() })
 }

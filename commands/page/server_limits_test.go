@@ -69,3 +69,16 @@ func TestServerLimits(t *testing.T) {
 		}),
 	})
 }
+
+// TestActOutlivesItsBrowser checks that an act goes on after its browser has disconnected.
+func TestActOutlivesItsBrowser(t *testing.T) {
+	ctx, disconnect := context.WithCancel(t.Context())
+	disconnect()
+	polled := false
+	do := func(_ *Server, ctx context.Context, _ *cycle.Agent, _ order) (string, error) { return "done", ctx.Err() }
+	r := httptest.NewRequest("POST", "/page/act", nil).WithContext(ctx)
+	text, p := new(Server).carryOut(timedWriter{httptest.NewRecorder()}, r, listen.Shown{Poll: func() { polled = true }}, do, order{})
+	if text != "done" || p != nil || !polled {
+		t.Errorf("the act returned %q, %+v; a poll follows: %v", text, p, polled)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +53,10 @@ func (s *Server) events(rw http.ResponseWriter, r *http.Request) {
 		(&problem{code: http.StatusInternalServerError, text: err.Error()}).write(rw, r)
 		return
 	}
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		stream.Compress() // during a turn a phone gets a document each second
+	}
+	defer stream.Close()
 	if stream.Write(": the page\n\n") != nil {
 		return
 	}

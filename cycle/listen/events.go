@@ -2,6 +2,7 @@ package listen
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,6 +80,7 @@ type Stream struct {
 	heartbeat  time.Duration
 	patience   time.Duration
 	wrote      time.Time
+	zip        *gzip.Writer // nil: not compressed
 }
 
 // NewStream begins a stream as the answer to a request. If heartbeat is 0, it is that of a
@@ -97,6 +99,19 @@ func NewStream(rw http.ResponseWriter, heartbeat time.Duration) (*Stream, error)
 
 func newStream(rw http.ResponseWriter, heartbeat time.Duration) *Stream {
 	return &Stream{rw: rw, connection: http.NewResponseController(rw), heartbeat: cmp.Or(heartbeat, defaultHeartbeat), patience: followerPatience}
+}
+
+// Compress compresses the stream, before its first text. Close ends a compressed stream.
+func (s *Stream) Compress() {
+	s.rw.Header().Set("Content-Encoding", "gzip")
+	s.zip = gzip.NewWriter(s.rw)
+}
+
+// Close ends the stream.
+func (s *Stream) Close() {
+	if s.zip != nil {
+		_ = s.zip.Close() // a failure means that the follower has disconnected
+	}
 }
 
 // send sends events, or a heartbeat.
@@ -121,6 +136,17 @@ func (s *Stream) Beat() error {
 	return s.Write(": still here\n\n")
 }
 
+func (s *Stream) writeText(text string) error {
+	if s.zip == nil {
+		_, err := io.WriteString(s.rw, text)
+		return err
+	}
+	if _, err := io.WriteString(s.zip, text); err != nil {
+		return err
+	}
+	return s.zip.Flush()
+}
+
 // Write writes text at once. It fails if the follower has disconnected, or does not read the text
 // in time.
 func (s *Stream) Write(text string) error {
@@ -128,10 +154,7 @@ func (s *Stream) Write(text string) error {
 	if s.connection.SetWriteDeadline(s.wrote.Add(s.patience)) != nil {
 		return errFollowerGone
 	}
-	if _, err := io.WriteString(s.rw, text); err != nil {
-		return errFollowerGone
-	}
-	if s.connection.Flush() != nil {
+	if s.writeText(text) != nil || s.connection.Flush() != nil {
 		return errFollowerGone
 	}
 	return nil
