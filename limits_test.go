@@ -54,6 +54,9 @@ var notLimits = map[string]string{
 	"cycle.recallTimes":      "a factor: how much is read for so much room",
 	"cycle/view.wholeSerial": "a mark: the place behind all lines of a serial",
 	"cycle/view.pastRead":    "as eventsRead",
+	"cycle/view.dayHours":    "a unit",
+	"cycle/view.weekDays":    "a unit",
+	"cycle.weekAgo":          "a unit",
 
 	"commands/page.contextLines": "as eventsRead",
 	"commands/page.searchLines":  "how much of the history one search reads: TestHistory continues it",

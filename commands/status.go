@@ -49,9 +49,9 @@ change; with --json, each time as one line.
 shows. It loads nothing and sends nothing. With --all, or with FILE or DIR, it
 has several agents.
 
---prometheus writes the metrics that listen serves at /metrics to one file (0644)
-in one step, for the textfile collector of node_exporter; name it *.prom. With
---all, or with FILE or DIR, it has several agents.
+--prometheus writes the metrics that listen serves at /metrics to one file
+(0644) in one step, for the textfile collector of node_exporter; name it *.prom.
+With --all, or with FILE or DIR, it has several agents.
 
 Examples:
   agentstateloop status --json | jq -r .phase

@@ -253,7 +253,7 @@ func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 	if m.Title != "" {
 		return view.Beginning(a.Secrets.Redact(m.Title)), true
 	}
-	raw, err := a.beginningOf(m.Payload, m.Sum)
+	raw, err := beginningOf(a.Store, m.Payload, m.Sum)
 	if err != nil {
 		return "", false
 	}
@@ -261,11 +261,11 @@ func (a *Agent) FirstWords(m state.Message) (words string, ok bool) {
 }
 
 // beginningOf returns a payload, or the beginning of one with more than wordsRead bytes.
-func (a *Agent) beginningOf(payload, sum string) ([]byte, error) {
+func beginningOf(st *store.Store, payload, sum string) ([]byte, error) {
 	if payload == "" {
 		return nil, fs.ErrNotExist
 	}
-	heads := view.Headliner{Store: a.Store}
+	heads := view.Headliner{Store: st}
 	length, err := heads.Length(payload)
 	if err != nil {
 		return nil, err
@@ -273,14 +273,14 @@ func (a *Agent) beginningOf(payload, sum string) ([]byte, error) {
 	if length > wordsRead {
 		return heads.Head(payload)
 	}
-	return a.Store.ReadSummed(payload, sum)
+	return st.ReadSummed(payload, sum)
 }
 
 // TextOfQuarantined returns the text of an item in quarantine, without the secrets that this process
 // knows: all of it, or the beginning of a long one. It returns a note in parentheses if the text cannot
 // be read.
 func (a *Agent) TextOfQuarantined(item quarantine.Item) string {
-	raw, err := a.beginningOf(item.Payload, item.Sum)
+	raw, err := beginningOf(a.Store, item.Payload, item.Sum)
 	if err != nil {
 		return "(not shown: " + err.Error() + ")"
 	}

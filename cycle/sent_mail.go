@@ -34,9 +34,10 @@ func contentOf(st *store.Store, raw []byte) message.Content {
 // it has, so an invented id finds no text.
 func sentTexts(st *store.Store, h message.Header) message.Sent {
 	sent := message.Sent{Names: []string{st.Agent}}
+	mails := 0
 	for _, id := range h.Answered() {
 		effect, ok := message.EffectOf(id, st.Agent)
-		if !ok || len(sent.Texts) == maxAnswered {
+		if !ok || mails == maxAnswered {
 			continue
 		}
 		raw, err := st.ReadFile(sentFile(effect), maxSentMail)
@@ -47,7 +48,12 @@ func sentTexts(st *store.Store, h message.Header) message.Sent {
 		if !strings.EqualFold(ours.MessageID, id) {
 			continue
 		}
-		sent.Texts = append(sent.Texts, message.ContentOf(raw, message.Sent{}).Full)
+		mails++
+		content := message.ContentOf(raw, message.Sent{})
+		sent.Texts = append(sent.Texts, content.Full)
+		if content.Other != "" { // a mail program may quote the HTML, which says more in a status mail
+			sent.Texts = append(sent.Texts, content.Other)
+		}
 		sent.Names = append(sent.Names, ours.From, message.SenderName(raw))
 	}
 	return sent

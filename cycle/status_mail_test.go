@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
+
+	"agentstateloop/mail/message"
+	"agentstateloop/state"
 )
 
 // partsOf returns the parts of a multipart/alternative mail, by their type.
@@ -109,5 +112,36 @@ func TestQueuedStatusMailIsUnchanged(t *testing.T) {
 	answers := h.sentOf("answer")
 	if len(answers) != 1 || !bytes.Equal([]byte(answers[0].raw), bytesOf) {
 		t.Errorf("sent %+v, queued %s", answers, bytesOf)
+	}
+}
+
+// TestReplyToStatusPage answers a status mail with GO, above the page as mail programs quote it: GO is a
+// control, and no turn reads the quotation.
+func TestReplyToStatusPage(t *testing.T) {
+	t.Parallel()
+	for name, quote := range map[string]func(text string) string{
+		"marked": func(text string) string {
+			return "On Mon, 5 Jan 2026 at 09:02, goulard3120 <" + address + "> wrote:\n\n> " + strings.ReplaceAll(text, "\n", "\n> ")
+		},
+		"unmarked": func(text string) string {
+			return "________________________________\nFrom: goulard3120 <" + address + ">\nSent: Monday, 5 January 2026 09:02\nTo: " + operator + "\nSubject: Re: @goulard3120 hello\n\n" + text
+		},
+	} {
+		h := newAwakeFixture(t)
+		h.agent.Replies.HTML = true
+		h.receive(letter{id: "<one@example.com>", body: "work"})
+		h.pollAfter(time.Minute)
+		h.halt()
+		h.receive(letter{id: "<status@example.com>", body: "STATUS"})
+		h.pollAfter(time.Minute)
+		answer := h.sentOf("answer")[0]
+		shown := message.ReadContent(strings.NewReader("Content-Type: text/html; charset=utf-8\r\n\r\n"+partsOf(t, answer.raw)["text/html"]), message.Sent{}).Full
+		wantWords(t, shown, "The last week", "Mon 05")
+		h.receive(letter{id: "<go@example.com>", body: "GO\n\n" + quote(shown), fields: "In-Reply-To: " + answer.head.MessageID + "\r\nReferences: " + answer.head.MessageID + "\r\n"})
+		h.pollAfter(time.Minute)
+		if s := h.state(); s.Halted() || len(s.Inbox) != 0 {
+			t.Errorf("%s: halted %v, inbox %+v", name, s.Halted(), s.Inbox)
+		}
+		h.wantTasks(state.Success) // of the work
 	}
 }

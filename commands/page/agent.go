@@ -26,6 +26,7 @@ const (
 // reader reads one agent again and again.
 type reader struct {
 	past        view.Past
+	headlines   view.Headlines
 	recent      recent
 	quarantined quarantined
 	questions   map[string]string // the whole text of each open question, by id
@@ -55,6 +56,7 @@ func emptyBand() view.Band { return view.Band{Phases: []view.Span{}, Marks: []vi
 // fill reads the parts of an agent.
 func (r *reader) fill(a *Agent, from *cycle.Agent, withoutWords bool, now time.Time) error {
 	v := from.View()
+	v.Headlines = &r.headlines
 	rows, s, err := v.Listing()
 	if err != nil {
 		return err

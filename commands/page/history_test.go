@@ -44,6 +44,9 @@ func addYear(t testing.TB, a *cycle.Agent, until time.Time, days, turns int) {
 			at := until.Add(-time.Duration(days-day)*24*time.Hour + time.Duration(turn)*24*time.Hour/time.Duration(turns))
 			id, key := fmt.Sprintf("t%d", serial), fmt.Sprintf("mail:%d", serial)
 			m := state.Message{Key: key, Source: state.Mail, From: operator, Operator: true, Title: fmt.Sprintf("order %d of day %d", turn, day), At: at, Observed: at, Status: state.Queued, Sum: fmt.Sprintf("%064d", serial)}
+			if day == 3 && turn == 7 {
+				m.Title = "the Needle"
+			}
 			for i, l := range []state.Line{
 				{Kind: state.LineTransition, Old: state.IDLE, New: state.PREP},
 				{Kind: state.LineMessage, Key: key, Source: m.Source, From: m.From, Message: &m},
@@ -124,7 +127,7 @@ func TestHistory(t *testing.T) {
 	var got []Entry
 	searches := 0
 	for {
-		found := search(before, "DAY order 7 3", "message", 10)
+		found := search(before, "NEEDLE the", "message", 10)
 		searches++
 		got = append(got, found.Entries...)
 		if found.Before == nil {
@@ -132,7 +135,7 @@ func TestHistory(t *testing.T) {
 		}
 		before = *found.Before
 	}
-	if n := len(got); n == 0 || searches < 5 || *got[n-1].Quote != "order 7 of day 3" || got[n-1].Text != "you" {
+	if len(got) != 1 || searches < 5 || *got[0].Quote != "the Needle" || got[0].Text != "you" {
 		t.Errorf("%d searches found %s", searches, encode(t, got))
 	}
 	if found := search("", "", "answer", 3); len(found.Entries) != 3 || found.Before == nil || found.Entries[0].Kind != "answer" {

@@ -124,6 +124,12 @@ func TestLayout(t *testing.T) {
 				}
 			}
 		}
+		if name == "read" {
+			var acts int
+			if b.Evaluate("document.querySelectorAll('[data-act], form.confirm').length", &acts); acts > 0 {
+				t.Errorf("a page that only shows has %d acts", acts)
+			}
+		}
 		quiet(t, b, s.URL)
 		b.Open("about:blank")
 	}

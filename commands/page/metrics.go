@@ -26,7 +26,7 @@ func Metrics(w io.Writer, agents []Source, version string, now time.Time) error 
 	e := exposition{}
 	e.family("build_info", "gauge", "The version of the program.")
 	e.sample("build_info", 1, "version", version)
-	for _, f := range families {
+	for _, f := range families() {
 		e.family(f.name, f.kind, f.help)
 		for _, m := range all {
 			if m.status == nil && f.name != "up" {
@@ -99,57 +99,60 @@ type sample struct {
 	labels []string
 }
 
-// families are all metrics of agents. Their names and labels do not change between versions.
-var families = []family{
-	{"up", "gauge", "Whether the state of the agent can be read.", func(m measured) []sample { return yes(m.status != nil) }},
-	{"phase", "gauge", "The phase of the agent: 1 for the present one.", func(m measured) []sample {
-		return oneOf("phase", string(m.status.Phase), string(state.IDLE), string(state.PREP), string(state.ACTIVE))
-	}},
-	{"phase_start_timestamp_seconds", "gauge", "When the phase began.", func(m measured) []sample { return moment(m.status.PhaseSince) }},
-	{"halted", "gauge", "Whether HALT is on, here or on the mesh.", func(m measured) []sample { return yes(m.status.Halted) }},
-	{"last_poll_timestamp_seconds", "gauge", "When the state was last changed, which each poll does.", func(m measured) []sample { return moment(&m.state.LastStep) }},
-	{"next_poll_timestamp_seconds", "gauge", "When the next poll is due.", func(m measured) []sample { return moment(m.status.NextDue) }},
-	{"mail_read_timestamp_seconds", "gauge", "When the mailbox was last read to its end.", func(m measured) []sample { return moment(m.status.LastLook) }},
-	{"operator_mail_timestamp_seconds", "gauge", "When the newest mail of the operator came.", func(m measured) []sample {
-		if m.status.LastMail == nil {
-			return nil
-		}
-		return moment(&m.status.LastMail.At)
-	}},
-	{"trouble", "gauge", "The rows of status in capitals, by their label. Without trouble it has no series.", troubles},
-	{"troubles", "gauge", "How many rows of status are in capitals.", func(m measured) []sample { return number(len(m.rows)) }},
-	{"inbox_messages", "gauge", "Messages whose turn has not ended, and those in quarantine.", func(m measured) []sample {
-		i := m.status.Inbox
-		return []sample{{float64(i.Waiting), []string{"state", "waiting"}}, {float64(i.Deferred), []string{"state", "deferred"}}, {float64(i.Held), []string{"state", "held"}}, {float64(i.Quarantined), []string{"state", "quarantined"}}}
-	}},
-	{"inbox_oldest_timestamp_seconds", "gauge", "When the oldest waiting message came.", func(m measured) []sample { return moment(oldestWaiting(m.state)) }},
-	{"outbox_messages", "gauge", "Messages that wait to be sent, and those that were given up.", func(m measured) []sample {
-		o := m.status.Outbox
-		return []sample{{float64(o.Waiting), []string{"state", "waiting"}}, {float64(o.Undeliverable), []string{"state", "undeliverable"}}}
-	}},
-	{"questions", "gauge", "Open questions of the agent to its operator.", func(m measured) []sample {
-		open := slices.DeleteFunc(slices.Clone(m.status.Questions), func(q view.StatusQuestion) bool { return q.Kind == view.QuestionAsk || q.Kind == view.QuestionReport })
-		return number(len(open))
-	}},
-	{"turn", "gauge", "The status of the turn: 1 for the present one.", func(m measured) []sample {
-		return oneOf("status", string(m.status.Turn.Status), string(state.HeadIdle), string(state.HeadDispatched), string(state.HeadRunning), string(state.HeadSuspended))
-	}},
-	{"turn_start_timestamp_seconds", "gauge", "When the attempt of the present turn began, or its wait.", func(m measured) []sample { return moment(m.status.Turn.Since) }},
-	{"tier", "gauge", "The tier of the budget: 1 for the present one.", func(m measured) []sample {
-		return oneOf("tier", string(m.status.Tier), string(state.TierNormal), string(state.TierLow), string(state.TierCritical), string(state.TierDead))
-	}},
-	{"budget_left_dollars", "gauge", "What is left of the tightest limit of the budget.", func(m measured) []sample {
-		if !m.capped {
-			return nil
-		}
-		return []sample{{value: m.limit.Left.USD()}}
-	}},
-	{"cost_today_dollars", "gauge", "The known cost of turns on this local day.", func(m measured) []sample { return []sample{{value: m.status.Spend.DayUSD}} }},
-	{"cost_dollars_total", "counter", "The known cost of all turns.", func(m measured) []sample { return []sample{{value: m.state.Purse.Total.USD()}} }},
-	{"messages_total", "counter", "Messages that came into the inbox.", func(m measured) []sample { return count(m.state.Arrivals) }},
-	{"quarantined_total", "counter", "Messages that a gate rejected and the quarantine kept.", func(m measured) []sample { return count(m.state.Numbers.Quarantined) }},
-	{"turn_attempts_total", "counter", "Attempts at turns: each start of an agent, and each end that was noticed late.", func(m measured) []sample { return count(m.state.Epoch) }},
-	{"commits_total", "counter", "Changes of the state, one or more for each poll.", func(m measured) []sample { return count(m.state.Serial) }},
+// families returns all metrics of agents. Their names and labels do not change between versions. It is a
+// function, so that no start-up pays for it.
+func families() []family {
+	return []family{
+		{"up", "gauge", "Whether the state of the agent can be read.", func(m measured) []sample { return yes(m.status != nil) }},
+		{"phase", "gauge", "The phase of the agent: 1 for the present one.", func(m measured) []sample {
+			return oneOf("phase", string(m.status.Phase), string(state.IDLE), string(state.PREP), string(state.ACTIVE))
+		}},
+		{"phase_start_timestamp_seconds", "gauge", "When the phase began.", func(m measured) []sample { return moment(m.status.PhaseSince) }},
+		{"halted", "gauge", "Whether HALT is on, here or on the mesh.", func(m measured) []sample { return yes(m.status.Halted) }},
+		{"last_poll_timestamp_seconds", "gauge", "When the state was last changed, which each poll does.", func(m measured) []sample { return moment(&m.state.LastStep) }},
+		{"next_poll_timestamp_seconds", "gauge", "When the next poll is due.", func(m measured) []sample { return moment(m.status.NextDue) }},
+		{"mail_read_timestamp_seconds", "gauge", "When the mailbox was last read to its end.", func(m measured) []sample { return moment(m.status.LastLook) }},
+		{"operator_mail_timestamp_seconds", "gauge", "When the newest mail of the operator came.", func(m measured) []sample {
+			if m.status.LastMail == nil {
+				return nil
+			}
+			return moment(&m.status.LastMail.At)
+		}},
+		{"trouble", "gauge", "The rows of status in capitals, by their label. Without trouble it has no series.", troubles},
+		{"troubles", "gauge", "How many rows of status are in capitals.", func(m measured) []sample { return number(len(m.rows)) }},
+		{"inbox_messages", "gauge", "Messages whose turn has not ended, and those in quarantine.", func(m measured) []sample {
+			i := m.status.Inbox
+			return []sample{{float64(i.Waiting), []string{"state", "waiting"}}, {float64(i.Deferred), []string{"state", "deferred"}}, {float64(i.Held), []string{"state", "held"}}, {float64(i.Quarantined), []string{"state", "quarantined"}}}
+		}},
+		{"inbox_oldest_timestamp_seconds", "gauge", "When the oldest waiting message came.", func(m measured) []sample { return moment(oldestWaiting(m.state)) }},
+		{"outbox_messages", "gauge", "Messages that wait to be sent, and those that were given up.", func(m measured) []sample {
+			o := m.status.Outbox
+			return []sample{{float64(o.Waiting), []string{"state", "waiting"}}, {float64(o.Undeliverable), []string{"state", "undeliverable"}}}
+		}},
+		{"questions", "gauge", "Open questions of the agent to its operator.", func(m measured) []sample {
+			open := slices.DeleteFunc(slices.Clone(m.status.Questions), func(q view.StatusQuestion) bool { return q.Kind == view.QuestionAsk || q.Kind == view.QuestionReport })
+			return number(len(open))
+		}},
+		{"turn", "gauge", "The status of the turn: 1 for the present one.", func(m measured) []sample {
+			return oneOf("status", string(m.status.Turn.Status), string(state.HeadIdle), string(state.HeadDispatched), string(state.HeadRunning), string(state.HeadSuspended))
+		}},
+		{"turn_start_timestamp_seconds", "gauge", "When the attempt of the present turn began, or its wait.", func(m measured) []sample { return moment(m.status.Turn.Since) }},
+		{"tier", "gauge", "The tier of the budget: 1 for the present one.", func(m measured) []sample {
+			return oneOf("tier", string(m.status.Tier), string(state.TierNormal), string(state.TierLow), string(state.TierCritical), string(state.TierDead))
+		}},
+		{"budget_left_dollars", "gauge", "What is left of the tightest limit of the budget.", func(m measured) []sample {
+			if !m.capped {
+				return nil
+			}
+			return []sample{{value: m.limit.Left.USD()}}
+		}},
+		{"cost_today_dollars", "gauge", "The known cost of turns on this local day.", func(m measured) []sample { return []sample{{value: m.status.Spend.DayUSD}} }},
+		{"cost_dollars_total", "counter", "The known cost of all turns.", func(m measured) []sample { return []sample{{value: m.state.Purse.Total.USD()}} }},
+		{"messages_total", "counter", "Messages that came into the inbox.", func(m measured) []sample { return count(m.state.Arrivals) }},
+		{"quarantined_total", "counter", "Messages that a gate rejected and the quarantine kept.", func(m measured) []sample { return count(m.state.Numbers.Quarantined) }},
+		{"turn_attempts_total", "counter", "Attempts at turns: each start of an agent, and each end that was noticed late.", func(m measured) []sample { return count(m.state.Epoch) }},
+		{"commits_total", "counter", "Changes of the state, one or more for each poll.", func(m measured) []sample { return count(m.state.Serial) }},
+	}
 }
 
 func yes(is bool) []sample {
@@ -225,9 +228,12 @@ func (e *exposition) sample(name string, value float64, labels ...string) {
 		if i == 0 {
 			lead = "{"
 		}
-		e.text.WriteString(lead + labels[i] + `="` + labelValue.Replace(plain.Line(labels[i+1])) + `"`)
+		e.text.WriteString(lead + labels[i] + `="` + labelValue(labels[i+1]) + `"`)
 	}
 	e.text.WriteString("} " + strconv.FormatFloat(value, 'f', -1, 64) + "\n")
 }
 
-var labelValue = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+// labelValue returns a text, which may be foreign, as the value of a label.
+func labelValue(text string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(plain.Line(text), `\`, `\\`), `"`, `\"`)
+}

@@ -30,7 +30,7 @@ type Mark struct {
 	To   *time.Time `json:"to"` // the end of a turn or a halt; null for a moment
 	Text string     `json:"text"`
 
-	Count int `json:"count"` // of those that the mark stands for
+	Count int `json:"count"` // 1, or the number of marks that were joined
 }
 
 // The kinds of marks. A mail is any message from outside.

@@ -179,7 +179,7 @@ func TestBandAcrossMonthsAndRestarts(t *testing.T) {
 		wantBand(t, p.Band(at(-8), at(6)), strings.Replace(later, "780", "780", 1)+"ACTIVE 780-840\n")
 	}
 	// Another state took the place of this one.
-	s.Serial, s.Place, s.Phase = 1, "elsewhere", state.PREP
+	s.Serial, s.Place, s.Phase = 9, "elsewhere", state.PREP
 	if err := os.Remove(p.Store.Path("history-2026-03.jsonl")); err != nil {
 		t.Fatal(err)
 	}
@@ -198,23 +198,27 @@ func TestBandOfWrongClocks(t *testing.T) {
 	lines := []state.Line{
 		phased(at(1), state.IDLE, state.PREP),
 		phased(at(2).AddDate(0, 2, 0), state.PREP, state.ACTIVE), // in May
+		nudge(at(3).AddDate(0, 2, 0)),
 		phased(at(5), state.ACTIVE, state.IDLE),
 		phased(time.Unix(60, 0), state.IDLE, state.PREP),
+		nudge(time.Unix(61, 0)),
 		phased(at(9), state.PREP, state.IDLE),
 	}
 	// The wrong times have no length, and no change is lost.
-	want := "IDLE 0-1\nPREP 1-5\nIDLE 5-20\n"
+	want := "IDLE 0-1\nPREP 1-5\nIDLE 5-20\nnudge 5 nudge\nnudge 9 nudge\n"
 	s := state.State{Timers: state.Timers{Phase: state.IDLE, PhaseSince: at(9)}}
 	p := past(t, s, at(20), lines...)
 	wantBand(t, p.Band(at(0), at(20)), want)
 	// The file of May is the last one for two months, and the next lines are not in it.
-	s.Serial = writeLines(t, p.Store, uint64(len(lines)), phased(at(21), state.IDLE, state.PREP))
+	s.Serial = writeLines(t, p.Store, uint64(len(lines)), phased(at(21), state.IDLE, state.PREP), nudge(at(22)))
 	s.Phase, s.PhaseSince = state.PREP, at(21)
 	if err := p.Read(s, at(25)); err != nil {
 		t.Fatal(err)
 	}
-	wantBand(t, p.Band(at(0), at(25)), "IDLE 0-1\nPREP 1-5\nIDLE 5-21\nPREP 21-25\n")
+	wantBand(t, p.Band(at(0), at(25)), "IDLE 0-1\nPREP 1-5\nIDLE 5-21\nPREP 21-25\nnudge 5 nudge\nnudge 9 nudge\nnudge 22 nudge\n")
 }
+
+func nudge(at time.Time) state.Line { return state.Line{At: at, Kind: state.LineNudge} }
 
 // TestBandHasFewMarks gives a day more marks and phases than a page shows.
 func TestBandHasFewMarks(t *testing.T) {

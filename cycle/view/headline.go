@@ -37,15 +37,41 @@ const (
 // Headliner reads headlines for one list.
 type Headliner struct {
 	Store *store.Store
-	read  int64 // bytes of the payloads that were read whole
+	read  int64      // bytes of the payloads that were read whole
+	known *Headlines // of earlier lists; nil: each payload is read
+}
+
+// Headlines remembers the headlines of the last list, for a program that lists again and again. A
+// payload does not change, so one that is damaged meanwhile is noticed by the turn alone.
+type Headlines struct{ last, present map[string]headline }
+
+// of returns the headline of a payload with that sum, which make reads if it is new.
+func (k *Headlines) of(payload, sum string, make func() headline) headline {
+	key := payload + "\n" + sum
+	h, ok := k.present[key]
+	if !ok {
+		h, ok = k.last[key]
+	}
+	if !ok || h.Damaged != "" {
+		h = make()
+	}
+	k.present[key] = h
+	return h
 }
 
 // of returns the headline of a payload. sum and size are those of its row: "" and 0 in rows of
 // older versions.
 func (h *Headliner) of(source state.Source, payload, sum string, size int64) headline {
-	if payload == "" {
+	switch {
+	case payload == "":
 		return headline{}
+	case h.known != nil && sum != "":
+		return h.known.of(payload, sum, func() headline { return h.make(source, payload, sum, size) })
 	}
+	return h.make(source, payload, sum, size)
+}
+
+func (h *Headliner) make(source state.Source, payload, sum string, size int64) headline {
 	length, err := h.Length(payload)
 	if err == nil && (length <= headlineRead || h.read+length <= wholeBudget) {
 		h.read += length

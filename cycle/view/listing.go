@@ -66,6 +66,10 @@ func (r Reader) Listing() ([]InboxRow, state.State, error) {
 		return nil, s, err
 	}
 	l := r.lister()
+	if known := r.Headlines; known != nil {
+		known.last, known.present = known.present, map[string]headline{}
+		l.heads.known = known
+	}
 	rows := []InboxRow{}
 	for i := range s.Inbox {
 		row := l.message(deferredByOutage(s, *r.Policy, s.Inbox[i], r.Now()))

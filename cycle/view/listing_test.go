@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -110,5 +111,39 @@ func BenchmarkListing(b *testing.B) {
 				b.Fatal(got)
 			}
 		}
+	}
+}
+
+// TestListingRemembersHeadlines reads a payload once for several lists, and forgets it with its row.
+func TestListingRemembersHeadlines(t *testing.T) {
+	st := &store.Store{Dir: t.TempDir(), Agent: "goulard3120"}
+	m := kept(t, st, "cli:1", state.CLI, "hello")
+	known := &Headlines{}
+	list := func(inbox ...state.Message) string {
+		t.Helper()
+		if _, err := st.Commit(t.Context(), monday, func(s state.State, _ store.Recovery) (state.State, error) {
+			s = state.Step(s, nil, state.Policy{}, monday)
+			s.Inbox = inbox
+			return s, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		rows, _, err := Reader{Store: st, Policy: &state.Policy{}, Now: func() time.Time { return monday }, Headlines: known}.Listing()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(len(rows), len(known.present), len(rows) > 0 && rows[0].Subject == "hello")
+	}
+	if got := list(m); got != "1 1 true" {
+		t.Error(got)
+	}
+	if err := os.Remove(st.Path(m.Payload)); err != nil {
+		t.Fatal(err)
+	}
+	if got := list(m); got != "1 1 true" {
+		t.Errorf("the payload is read again: %s", got)
+	}
+	if got := list(); got != "0 0 false" {
+		t.Error(got)
 	}
 }

@@ -26,6 +26,7 @@ type Reader struct {
 	Unscheduled bool // the agent has no schedule of its own
 
 	Quarantine quarantine.Folder
+	Headlines  *Headlines    // of the last Listing; nil: Listing reads each payload
 	CheckEvery time.Duration // how often AwaitNudge reads the state, times five
 
 	// Schedule compares the crontab lines that a state asks for with the installed ones.

@@ -47,7 +47,7 @@ const (
 	haltColor = "rgba(220,60,60,0.45)"
 )
 
-// phaseColor returns the color of a phase, which text may stand on.
+// phaseColor returns the background color of a phase.
 func phaseColor(phase state.Phase) string {
 	switch phase {
 	case state.PREP:

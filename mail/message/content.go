@@ -25,6 +25,7 @@ const (
 type Content struct {
 	Text        string  // the sender's own text, see ownText
 	Full        string  // the whole text
+	Other       string  // the text of the HTML, if Full is its plain alternative
 	Left        LeftOut // the lines of Full that are missing in Text
 	Attachments []Attachment
 	Problems    []string // reading problems, one line each
@@ -254,6 +255,9 @@ func (c *contentReader) alternative(parts [][]byte, depth int) {
 	}
 	if len(plain) > 0 && len(other) > 0 && refersToHTML(plain[0], other[0]) {
 		plain = nil
+	}
+	if len(plain) > 0 && len(other) > 0 {
+		c.out.Other = other[0]
 	}
 	if chosen := append(plain, other...); len(chosen) > 0 {
 		c.texts = append(c.texts, chosen[0])
