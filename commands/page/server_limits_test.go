@@ -75,7 +75,9 @@ func TestActOutlivesItsBrowser(t *testing.T) {
 	ctx, disconnect := context.WithCancel(t.Context())
 	disconnect()
 	polled := false
-	do := func(_ *Server, ctx context.Context, _ *cycle.Agent, _ order) (string, error) { return "done", ctx.Err() }
+	do := func(_ *Server, ctx context.Context, _ *cycle.Agent, _ order) (string, error) {
+		return "done", ctx.Err()
+	}
 	r := httptest.NewRequest("POST", "/page/act", nil).WithContext(ctx)
 	text, p := new(Server).carryOut(timedWriter{httptest.NewRecorder()}, r, listen.Shown{Poll: func() { polled = true }}, do, order{})
 	if text != "done" || p != nil || !polled {

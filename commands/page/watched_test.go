@@ -32,7 +32,7 @@ func TestEssenceIgnoresThePassageOfTime(t *testing.T) {
 		"a row":   func(a *Agent) { a.Rows = []Row{{"inbox", "1 waiting"}} },
 	} {
 		if bytes.Equal(first, agent(now, change)) {
-			t.Errorf("%s is no change", name)
+			t.Errorf("%s does not count as a change", name)
 		}
 	}
 }
