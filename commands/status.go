@@ -22,6 +22,7 @@ import (
 // statusOptions are the flags of status.
 type statusOptions struct {
 	all, watch bool
+	html       string
 	prometheus string
 }
 
@@ -44,6 +45,10 @@ With --watch it continues until Ctrl-C. On a terminal it redraws the status
 every second. Elsewhere, and with --json, it prints the status again after each
 change; with --json, each time as one line.
 
+--html writes the page that listen serves to one file (0600), which any browser
+shows. It loads nothing and sends nothing. With --all, or with FILE or DIR, it
+has several agents.
+
 --prometheus writes the metrics that listen serves at /metrics to one file
 (0644) in one step, for the textfile collector of node_exporter; name it *.prom.
 With --all, or with FILE or DIR, it has several agents.
@@ -51,10 +56,12 @@ With --all, or with FILE or DIR, it has several agents.
 Examples:
   agentstateloop status --json | jq -r .phase
   agentstateloop status --all
+  agentstateloop status --html status.html
   agentstateloop status --all --prometheus /var/lib/prometheus/agents.prom`,
 		Flags: []cli.Flag{
 			switchFlag(&o.all, "all", "show all agents, yours and those on the mesh"),
 			switchFlag(&o.watch, "watch", "keep running and show changes"),
+			&cli.StringFlag{Name: "html", TakesFile: true, Usage: "write a page for a browser to `FILE`, or with - to standard output", Destination: &o.html},
 			&cli.StringFlag{Name: "prometheus", TakesFile: true, Usage: "write metrics to `FILE`, or with - to standard output", Destination: &o.prometheus},
 		},
 		Action: p.action(0, math.MaxInt, o.run),
@@ -62,14 +69,11 @@ Examples:
 }
 
 func (o *statusOptions) run(c *call) error {
+	if flag := c.given(&o.html, &o.prometheus); flag != "" {
+		return o.writeFile(c, flag)
+	}
 	if o.all && o.watch {
 		return terminal.Usagef("select one agent with -a HANDLE", "--watch does not work with --all")
-	}
-	if c.given(&o.prometheus) != "" {
-		if o.watch || c.json {
-			return terminal.Usagef("leave out --watch and --json", "--prometheus works alone, or with --all")
-		}
-		return statusMetrics(c, o.prometheus, o.all)
 	}
 	if o.all {
 		return statusAll(c)

@@ -43,7 +43,7 @@ func (r *reader) agent(from Source, now time.Time) Agent {
 		History: []Entry{},
 	}
 	shown := a
-	if err := r.fill(&shown, from.Agent, now); err != nil {
+	if err := r.fill(&shown, from.Agent, from.WithoutWords, now); err != nil {
 		text := plain.Line(err.Error())
 		a.Error = &text
 		return a
@@ -54,7 +54,7 @@ func (r *reader) agent(from Source, now time.Time) Agent {
 func emptyBand() view.Band { return view.Band{Phases: []view.Span{}, Marks: []view.Mark{}} }
 
 // fill reads the parts of an agent.
-func (r *reader) fill(a *Agent, from *cycle.Agent, now time.Time) error {
+func (r *reader) fill(a *Agent, from *cycle.Agent, withoutWords bool, now time.Time) error {
 	v := from.View()
 	v.Headlines = &r.headlines
 	rows, s, err := v.Listing()
@@ -62,6 +62,9 @@ func (r *reader) fill(a *Agent, from *cycle.Agent, now time.Time) error {
 		return err
 	}
 	st := v.StatusOf(s)
+	if withoutWords {
+		st = st.WithoutWords()
+	}
 	a.Status = &st
 	unproved := from.Mail != nil && !v.ProvesMail
 	for _, row := range present.StatusRows(unfitted{}, st, from.Schedule.Mode, unproved, now) {
@@ -71,16 +74,27 @@ func (r *reader) fill(a *Agent, from *cycle.Agent, now time.Time) error {
 			a.Rows = append(a.Rows, Row(row))
 		}
 	}
+	a.Schedule, a.More.Schedule = planned(st)
+	if err := r.addPast(a, from, s, now); err != nil {
+		return err
+	}
+	a.Turn = r.turn(from, s, st, rows, now)
+	if withoutWords {
+		if a.Turn != nil {
+			a.Turn.Message = nil
+		}
+		for _, marks := range [][]view.Mark{a.Bands.Day.Marks, a.Bands.Week.Marks} {
+			for i := range marks {
+				marks[i].Text = ""
+			}
+		}
+		return nil
+	}
 	a.Messages, a.More.Messages = messages(rows, s, from.Policy, now)
 	if a.Quarantine, a.More.Quarantine, err = r.quarantined.rows(from, v); err != nil {
 		return err
 	}
 	a.Questions = r.open(v, s, st, now)
-	a.Turn = r.turn(from, s, st, rows, now)
-	a.Schedule, a.More.Schedule = planned(st)
-	if err := r.addPast(a, from, s, now); err != nil {
-		return err
-	}
 	if err := r.recent.read(from, s, now); err != nil {
 		return err
 	}

@@ -164,6 +164,10 @@ type Entry struct {
 type Source struct {
 	Agent  *cycle.Agent
 	MayAct bool // [listen] page = "act"
+
+	// WithoutWords leaves out the words of the operator and of others, for a turn that another agent
+	// or a program caused.
+	WithoutWords bool
 }
 
 // NewDocument returns the document of these agents at a time. The caller sets Version, Host,

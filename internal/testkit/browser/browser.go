@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -248,11 +249,70 @@ func (b *Browser) Until(expression string) {
 // Picture returns the page as a PNG, from its top to its bottom.
 func (b *Browser) Picture() []byte {
 	b.t.Helper()
+	return b.picture(map[string]any{"format": "png", "captureBeyondViewport": true})
+}
+
+// View returns the visible part of the page as a PNG.
+func (b *Browser) View() []byte {
+	b.t.Helper()
+	return b.picture(map[string]any{"format": "png"})
+}
+
+func (b *Browser) picture(params map[string]any) []byte {
+	b.t.Helper()
 	var shot struct{ Data string }
-	b.Call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true}, &shot)
+	b.Call("Page.captureScreenshot", params, &shot)
 	data, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return data
+}
+
+// keys are the key events that Press knows, with their codes.
+var keys = map[string]int{"Enter": 13, "Escape": 27, "Tab": 9, "Shift+Tab": 9, "Space": 32, "ArrowRight": 39, "ArrowLeft": 37}
+
+// Press presses and releases a key.
+func (b *Browser) Press(key string) {
+	b.t.Helper()
+	code, known := keys[key]
+	if !known {
+		b.t.Fatalf("unknown key %q", key)
+	}
+	name, shift := strings.CutPrefix(key, "Shift+")
+	event := map[string]any{"type": "keyDown", "key": name, "code": name, "windowsVirtualKeyCode": code}
+	if shift {
+		event["modifiers"] = 8
+	}
+	switch name {
+	case "Enter":
+		event["text"] = "\r"
+	case "Space":
+		event["text"], event["key"] = " ", " "
+	}
+	b.Call("Input.dispatchKeyEvent", event, nil)
+	event["type"] = "keyUp"
+	delete(event, "text")
+	b.Call("Input.dispatchKeyEvent", event, nil)
+}
+
+// Type types a text where the focus is.
+func (b *Browser) Type(text string) {
+	b.t.Helper()
+	b.Call("Input.insertText", map[string]any{"text": text}, nil)
+}
+
+// Click scrolls to the first element that a selector finds, and clicks it with the mouse.
+func (b *Browser) Click(selector string) {
+	b.t.Helper()
+	quoted, err := json.Marshal(selector)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.Until("document.querySelector(" + string(quoted) + ")")
+	var at struct{ X, Y float64 }
+	b.Evaluate("(() => { const n = document.querySelector("+string(quoted)+"); n.scrollIntoView({block: 'center'}); const r = n.getBoundingClientRect(); return {x: r.x + r.width / 2, y: r.y + r.height / 2} })()", &at)
+	for _, kind := range []string{"mousePressed", "mouseReleased"} {
+		b.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X, "y": at.Y, "button": "left", "clickCount": 1}, nil)
+	}
 }
