@@ -154,7 +154,7 @@ func (o *observer) observeLarge(ctx context.Context, s state.State, uid uint32) 
 		obs.fail(state.Mail, err)
 		return nil, obs.failed
 	}
-	ad := o.admission(o.store, s)
+	ad := o.accepter.admission(o.store, s)
 	mailbox := o.mail.Mailbox
 	mailbox.Room = ad.mayKeep
 	session, err := mailbox.Open(ctx)

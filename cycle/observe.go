@@ -76,7 +76,7 @@ func (obs *observation) close() {
 // denied.
 func (o *observer) observe(ctx context.Context, files payloads, s state.State, again bool) *observation {
 	room, forPeers := takeLimits(s)
-	ad := o.admission(files, s)
+	ad := o.accepter.admission(files, s)
 	var byMail, byMesh observation
 	var wg sync.WaitGroup
 	switch {
@@ -112,11 +112,11 @@ func takeLimits(s state.State) (room, forPeers int) {
 }
 
 // admission returns the admission of one observation, which begins with s.
-func (o *observer) admission(files payloads, s state.State) *admission {
-	folder := quarantine.Folder{Store: o.store}
+func (ac accepter) admission(files payloads, s state.State) *admission {
+	folder := quarantine.Folder{Store: ac.store}
 	return &admission{
-		accepter: o.accepter, files: files, state: s, now: o.now, folder: folder,
-		quarantine: quarantine.NewIntake(folder, files, s, o.now, o.accepter.isKnown), answered: map[string]bool{},
+		accepter: ac, files: files, state: s, now: ac.now, folder: folder,
+		quarantine: quarantine.NewIntake(folder, files, s, ac.now, ac.isKnown), answered: map[string]bool{},
 	}
 }
 

@@ -272,7 +272,7 @@ func (s *Session) abandon(cmd *imapclient.FetchCommand, err error) {
 	}
 }
 
-func (sc *scanner) tooBig(size int64) bool { return sc.filter.MaxSize > 0 && size > sc.filter.MaxSize }
+func (sc *scanner) tooBig(size int64) bool { return sc.judge.tooBig(size) }
 
 // keepBody hands one body to keep.
 func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
@@ -282,14 +282,8 @@ func (sc *scanner) keepBody(h *head, literal imap.LiteralReader) error {
 	if err != nil {
 		return err
 	}
-	body := io.Reader(&wholeReader{countingReader: raw, size: literal.Size()})
-	if sc.tooBig(literal.Size()) && m.Gate == "" {
-		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server reported %d", literal.Size(), sc.filter.MaxSize, m.Size)
-	}
-	if sc.tooBig(max(m.Size, literal.Size())) {
-		body = headerOnly(raw)
-	}
-	err = sc.prove(m, body)
+	body := &wholeReader{countingReader: raw, size: literal.Size()}
+	_, err = sc.judge.body(sc.ctx, m, body, literal.Size(), sc.keep)
 	if torn := raw.finish(literal.Size()); torn != nil {
 		return &brokenBodyError{h.uid, torn}
 	}

@@ -191,7 +191,8 @@ func TestLimits(t *testing.T) {
 			if head.Gate != "" {
 				t.Fatalf("%+v", head)
 			}
-			err := scannerFor(t, f, arrivalTime.Add(d)).proveBody(&Message{At: arrivalTime}, head, strings.NewReader(raw+"hello\r\n"))
+			sc := scannerFor(t, f, arrivalTime.Add(d))
+			_, err := sc.judge.proveBody(sc.ctx, &Message{At: arrivalTime}, head, strings.NewReader(raw+"hello\r\n"), sc.keep)
 			_, waits := errors.AsType[*trust.UnprovenError](err)
 			return waits
 		}),
@@ -268,7 +269,8 @@ func TestLimits(t *testing.T) {
 
 // TestMaxSize tries the operator's limit on a mail at its edge.
 func TestMaxSize(t *testing.T) {
-	sc := &scanner{filter: trust.Filter{MaxSize: 1000}, apart: true}
+	f := trust.Filter{MaxSize: 1000}
+	sc := &scanner{filter: f, judge: Judge{Filter: f}, apart: true}
 	for _, n := range []int64{999, 1000, 1001} {
 		if big, whole := sc.tooBig(n), sc.bytesToAllow(n) == n; big != (n > 1000) || whole == big {
 			t.Errorf("%d bytes: too big %v, read to the end %v", n, big, whole)

@@ -23,66 +23,62 @@ const maxUnverified = 24 * time.Hour
 // be for us. The header in the kept mail decides whether it is accepted.
 //
 // After an *UnprovenError the mail is not kept, and must be tried again.
-func (sc *scanner) prove(m *Message, body io.Reader) error {
-	if m.Gate != "" || sc.filter.Require == trust.RequireFrom {
-		return sc.keep(m, body)
+func (j Judge) prove(ctx context.Context, m *Message, body io.Reader, keep Keep) (v trust.BodyVerdict, err error) {
+	if m.Gate != "" || j.Filter.Require == trust.RequireFrom {
+		return v, keep(m, body)
 	}
 	br := bufio.NewReader(body)
 	raw, err := message.CutHeader(br)
 	if err != nil {
-		return err
+		return v, err
 	}
 	whole := io.MultiReader(bytes.NewReader(raw), br)
 
 	m.Header = message.ParseHeader(raw)
 	m.Digest = message.Digest(m.Header, m.At, m.Size)
-	head := sc.filter.JudgeHeader(raw, m.Header, m.Size, m.At)
+	head := j.Filter.JudgeHeader(raw, m.Header, m.Size, m.At)
 	if head.Gate != "" {
-		return sc.keepRejected(m, head.Verdict, whole)
+		m.judged(head.Verdict)
+		return v, keep(m, whole)
 	}
-	return sc.proveBody(m, head, whole)
-}
-
-func (sc *scanner) keepRejected(m *Message, v trust.Verdict, body io.Reader) error {
-	m.Gate, m.Reason, m.Ask, m.Doubtful = v.Gate, v.Reason, v.Ask, v.Doubtful
-	return sc.keep(m, body)
+	return j.proveBody(ctx, m, head, whole, keep)
 }
 
 // proveBody writes the mail to a temporary file, because it must be read to its end before its
 // first byte is kept.
-func (sc *scanner) proveBody(m *Message, head trust.HeaderVerdict, body io.Reader) error {
-	if sc.filter.Verify == trust.VerifyDKIM && sc.late() {
-		return &trust.UnprovenError{Err: errors.New("the time limit of the scan is reached")}
+func (j Judge) proveBody(ctx context.Context, m *Message, head trust.HeaderVerdict, body io.Reader, keep Keep) (v trust.BodyVerdict, err error) {
+	if j.Filter.Verify == trust.VerifyDKIM && j.late() {
+		return v, &trust.UnprovenError{Err: errors.New("the time limit of the scan is reached")}
 	}
 	whole, err := newSpool(body)
 	if err != nil {
-		return err
+		return v, err
 	}
 	defer whole.close()
 
-	ctx, cancel := context.WithTimeout(sc.ctx, sc.mailbox.timeout())
+	ctx, cancel := context.WithTimeout(ctx, j.Timeout)
 	defer cancel()
-	sc.conn.paced.pause() // the time for the proof is not the server's fault
-	v, digest, err := sc.filter.JudgeBody(ctx, head, whole.fromStart)
-	sc.conn.paced.resume()
-	if u, ok := errors.AsType[*trust.UnprovenError](err); ok && sc.mailbox.now().Sub(m.At) >= maxUnverified {
-		v, err = sc.filter.Unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, plain.OneLine(u.Error(), 200))), nil
+	release := j.hold()
+	v, err = j.Filter.JudgeBody(ctx, head, whole.fromStart)
+	release()
+	if u, ok := errors.AsType[*trust.UnprovenError](err); ok && j.Now().Sub(m.At) >= maxUnverified {
+		v.Verdict, err = j.Filter.Unproved(fmt.Sprintf("could not be proved within %v: %s", maxUnverified, plain.OneLine(u.Error(), 200))), nil
 	}
 	if err != nil {
-		return err
+		return v, err
 	}
 	read, err := whole.fromStart()
 	if err != nil {
-		return err
+		return v, err
 	}
-	if digest != "" {
-		m.OldDigest, m.Digest = m.Digest, digest
+	if v.Digest != "" {
+		m.OldDigest, m.Digest = m.Digest, v.Digest
 	}
 	m.Nameless = v.Nameless
 	if v.Gate != "" {
-		return sc.keepRejected(m, v, read)
+		m.judged(v.Verdict)
 	}
-	return sc.keep(m, read)
+	return v, keep(m, read)
 }
 
 // deferProof records why a mail is owed until it can be proved.

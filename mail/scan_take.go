@@ -175,42 +175,29 @@ func (sc *scanner) classify(h *head) {
 	if h.broken {
 		return
 	}
-	header := message.ParseHeader(h.raw)
-	mine, gate, reason := sc.filter.Gate(header, h.size)
-	if !mine || gate == trust.GateBounce || gate == trust.GateAuto {
-		sc.noteReport(h)
-	}
-	if !mine {
-		sc.noteUncalled(h, header)
-		return
+	m := Message{
+		Key: fmt.Sprintf("mail:%s.%d.%d", sc.mailbox.ID(), sc.uidValidity, h.uid),
+		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Answered: h.replied,
+		Before: sc.out.Cursor.Restored.Contains(h.uid),
 	}
 	if h.at.IsZero() {
-		h.at = sc.mailbox.now()
+		m.At = sc.mailbox.now().UTC()
 	}
-	h.message = &Message{
-		Key: fmt.Sprintf("mail:%s.%d.%d", sc.mailbox.ID(), sc.uidValidity, h.uid),
-		UID: h.uid, At: h.at.UTC(), Size: h.size, Seen: h.seen, Header: header,
-		Answered: h.replied, CallsOthers: sc.filter.CallsOthers(header.Subject),
-		Before: sc.out.Cursor.Restored.Contains(h.uid),
-		Digest: message.Digest(header, h.at, h.size), Gate: gate, Reason: reason,
+	v := sc.judge.head(h.raw, m)
+	if v.report {
+		sc.noteReport(h)
 	}
-	rejected := *h.message
-	if gate == "" && sc.filter.Require != trust.RequireFrom {
-		v := sc.filter.JudgeHeader(endHeader(h.raw), header, h.size, h.message.At)
-		rejected.Gate, rejected.Reason, rejected.Ask = v.Gate, v.Reason, v.Ask
-		h.keys = sc.filter.KeysOf(v)
-	}
-	if rejected.Gate != "" {
-		h.rejected = &rejected
+	switch {
+	case v.mine:
+		h.at, h.message, h.rejected, h.keys = v.message.At, &v.message, v.rejected, v.keys
+	case v.uncalled && !sc.sweeping:
+		sc.noteUncalled(h)
 	}
 }
 
 // noteUncalled counts a mail that the operator wrote by hand to this agent's address and that
 // calls no agent.
-func (sc *scanner) noteUncalled(h *head, header message.Header) {
-	if sc.sweeping || !sc.filter.Uncalled(h.raw, header) {
-		return
-	}
+func (sc *scanner) noteUncalled(h *head) {
 	sc.out.Uncalled++
 	if h.at.After(sc.out.LastOne) {
 		sc.out.LastOne = h.at
@@ -248,10 +235,7 @@ func (sc *scanner) findKeys(heads []head) {
 		if len(h.keys) == 0 || !allAbsent(h.keys, absent) {
 			continue
 		}
-		rejected := *h.message
-		v := sc.filter.WithoutKey(h.keys[0])
-		rejected.Gate, rejected.Reason, rejected.Ask = v.Gate, v.Reason, v.Ask
-		h.rejected = &rejected
+		h.rejected = sc.judge.withoutKey(*h.message, h.keys[0])
 	}
 }
 

@@ -157,10 +157,16 @@ func (r Reader) EvidenceField(i quarantine.Item) *string {
 	if err != nil {
 		return nil
 	}
-	for _, f := range message.Fields(raw) {
+	return OrNull(FieldOf(raw, evidence))
+}
+
+// FieldOf returns the name of the field in a header whose value is the evidence for a gate's
+// reason, or "".
+func FieldOf(header []byte, evidence string) string {
+	for _, f := range message.Fields(header) {
 		if value := plain.OneLine(f.Value, len(evidence)); value != "" && strings.HasPrefix(evidence, value) {
-			return OrNull(textproto.CanonicalMIMEHeaderKey(f.Name))
+			return textproto.CanonicalMIMEHeaderKey(f.Name)
 		}
 	}
-	return nil
+	return ""
 }

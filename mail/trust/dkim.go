@@ -77,13 +77,16 @@ func (f Filter) signatureProofs(fields []message.Field, from string) (proofs []p
 const errNoSignature = "no DKIM signature of "
 
 // validSignatures verifies the signatures of a mail. It returns those proofs of its header that
-// are valid, or the reason if all are invalid. If a key could not be looked up and no other key
-// proved the mail, the error is an *UnprovenError.
-func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole io.Reader) (proofs []proof, reason string, err error) {
-	keys := keyLookup{ctx: ctx, resolver: f.resolver(), known: f.keys, from: message.Domain(head.from)}
+// are valid, the result for each signature, and the reason if all proofs are invalid. If a key
+// could not be looked up and no other key proved the mail, the error is an *UnprovenError.
+func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole io.Reader) (proofs []proof, checked []error, reason string, err error) {
+	keys := keyLookup{ctx: ctx, filter: f, from: message.Domain(head.from)}
 	found, err := dkim.VerifyWithOptions(whole, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
-		return nil, "", err
+		return nil, nil, "", err
+	}
+	for _, v := range found {
+		checked = append(checked, v.Err)
 	}
 	signatures := signatureFields(head.fields)
 	reason = "the signatures of its header are not in the mail" // unless one of them was verified
@@ -98,6 +101,7 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 		if v.Err == nil && (stripBlanks(v.Domain) != s.domain || len(v.HeaderKeys) != len(s.fields)) {
 			v.Err = errSignature
 		}
+		checked[p.at] = v.Err
 		if v.Err == nil {
 			proofs = append(proofs, p)
 			continue
@@ -105,12 +109,12 @@ func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole i
 		reason = invalidSignature(s.domain, v.Err)
 	}
 	if len(proofs) > 0 {
-		return proofs, "", nil
+		return proofs, checked, "", nil
 	}
 	if err := keys.temporaryError(); err != nil {
-		return nil, "", &UnprovenError{err}
+		return nil, nil, "", &UnprovenError{err}
 	}
-	return nil, reason, nil
+	return nil, checked, reason, nil
 }
 
 // invalidSignature returns the reason for an invalid signature of domain.
@@ -141,10 +145,9 @@ const belowDomain = "._domainkey."
 // keyLookup looks up the keys of the signatures of one mail. go-msgauth looks up several at a
 // time.
 type keyLookup struct {
-	ctx      context.Context
-	resolver *net.Resolver
-	known    *knownKeys // of this scan; may be nil
-	from     string     // the domain of From: only its keys and those of its parents are looked up
+	ctx    context.Context
+	filter Filter
+	from   string // the domain of From: only its keys and those of its parents are looked up
 
 	mu     sync.Mutex
 	err    error           // the first temporary error
@@ -159,7 +162,7 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 		return nil, errors.New("a domain that is not From's")
 	}
 	at := KeyName{selector: name[:i], domain: name[i+len(belowDomain):]}.inDNS()
-	records, err := k.known.lookup(at, func(name string) ([]string, error) { return k.resolver.LookupTXT(k.ctx, name) })
+	records, err := k.filter.lookUp(k.ctx, at)
 	if err == nil {
 		if keyFlag(records, "s") {
 			k.noteStrict(name)
@@ -296,8 +299,19 @@ func (f Filter) WithKeyCache() Filter {
 // KeyAbsent reports whether the DNS answers that k does not exist. It is false if the DNS
 // does not answer.
 func (f Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
-	_, err := f.keys.lookup(k.inDNS(), func(name string) ([]string, error) { return f.resolver().LookupTXT(ctx, name) })
+	_, err := f.lookUp(ctx, k.inDNS())
 	return isNotFound(err)
+}
+
+// ErrOffline is the error of a key that was not looked up, see Filter.Offline.
+var ErrOffline = errors.New("the DNS was not asked")
+
+// lookUp returns the TXT records of a name.
+func (f Filter) lookUp(ctx context.Context, name string) ([]string, error) {
+	if f.Offline {
+		return nil, ErrOffline
+	}
+	return f.keys.lookup(name, func(name string) ([]string, error) { return f.resolver().LookupTXT(ctx, name) })
 }
 
 // isNotFound reports whether the DNS answered that the name does not exist.

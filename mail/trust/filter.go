@@ -43,6 +43,7 @@ type Filter struct {
 	AllowSPF     bool   // for VerifyServer: spf=pass is enough for mail without a valid signature
 	Resolver     string // for VerifyDKIM: the DNS server, host:port; "" is the system's
 	Fallback     bool   // under RequireDMARC: the operator may be asked about unproved mail
+	Offline      bool   // for VerifyDKIM: look up no keys; the mails that need one cannot be proved
 
 	keys *knownKeys // for VerifyDKIM: the lookups of a scan; nil looks up each time
 }
@@ -140,18 +141,41 @@ func (f Filter) Operator(address string) bool {
 //
 // Only IDs with a valid MAC count. Several agents may read one mailbox, and anybody can add an
 // ID in our form to a mail for another agent.
-func (f Filter) isForThisAgent(h message.Header) bool {
+func (f Filter) isForThisAgent(h message.Header) bool { return f.Addressee(h).Mine }
+
+// Addressee tells whether a mail is for this agent, which field decides that, and how the field
+// was read.
+type Addressee struct {
+	Mine  bool
+	Field string // From, Subject, In-Reply-To or References
+	Read  string // the addresses, the callsigns or the Message-ID; "" for a subject without a callsign
+}
+
+// Addressee decides whether a mail is for this agent, as isForThisAgent describes it.
+func (f Filter) Addressee(h message.Header) Addressee {
 	if !f.FromOperator(h) {
-		return false
+		return Addressee{false, "From", strings.Join(h.Froms, ", ")}
 	}
 	if f.calledIn(h.Subject) {
-		return true
+		return Addressee{true, "Subject", "@" + f.Handle}
 	}
-	ours := f.ids().Ours
-	if len(Callsigns(h.Subject)) > 0 {
+	ours, called := f.ids().Ours, Callsigns(h.Subject)
+	if len(called) > 0 {
 		ours = func(id string) bool { return f.ids().OfThread(id, h.Subject) }
 	}
-	return slices.ContainsFunc(h.Answered(), ours)
+	for i, id := range h.Answered() {
+		switch {
+		case !ours(id):
+		case i == 0:
+			return Addressee{true, "In-Reply-To", id}
+		default:
+			return Addressee{true, "References", id}
+		}
+	}
+	for i := range called {
+		called[i] = "@" + called[i]
+	}
+	return Addressee{false, "Subject", strings.Join(called, ", ")}
 }
 
 // Uncalled reports whether the operator wrote a mail to this agent's address by hand, and its
@@ -265,3 +289,7 @@ func Finding(gate, reason string) (finding, evidence string) {
 	finding, evidence, _ = strings.Cut(reason, ": ")
 	return finding, evidence
 }
+
+// OurEffect returns the effect, in lower case, whose mail has this Message-ID. ours is false unless
+// we have sent it.
+func (f Filter) OurEffect(msgid string) (effect string, ours bool) { return f.ids().Effect(msgid) }

@@ -181,39 +181,52 @@ func (f Filter) weakness(s signature, fields []message.Field, from string) strin
 	return ""
 }
 
+// BodyVerdict is the verdict on a whole mail.
+type BodyVerdict struct {
+	Verdict
+	Digest string // of a mail whose sender is proved, otherwise ""
+
+	// Signing describes the proof of the sender; nil without one.
+	Signing *Signing
+
+	checked []error // VerifyDKIM: the result for each DKIM-Signature field that was verified, from the top
+}
+
 // JudgeBody judges a mail whose header passed. Each call of read returns the mail from its
-// first byte on. For a mail whose sender is proved, digest is its digest.
+// first byte on.
 //
 // The error is an *UnprovenError if the mail can be judged only later.
-func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (*bufio.Reader, error)) (v Verdict, digest string, err error) {
+func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (*bufio.Reader, error)) (v BodyVerdict, err error) {
 	whole, err := read()
 	if err != nil {
-		return v, "", err
+		return v, err
 	}
 	if f.Verify == VerifyDKIM {
-		proofs, reason, err := f.validSignatures(ctx, head, whole)
+		var reason string
+		head.proofs, v.checked, reason, err = f.validSignatures(ctx, head, whole)
 		if err != nil {
-			return v, "", err
+			return v, err
 		}
 		if reason != "" {
-			return f.Unproved(reason), "", nil
+			v.Verdict = f.Unproved(reason)
+			return v, nil
 		}
-		head.proofs = proofs
 		if whole, err = read(); err != nil {
-			return v, "", err
+			return v, err
 		}
 	}
-	if v, err = judgeReading(head, whole); err != nil {
-		return v, "", err
+	v.Signing = head.proofs[0].signing(head.fields)
+	if v.Verdict, err = judgeReading(head, whole); err != nil {
+		return v, err
 	}
 	if whole, err = read(); err != nil {
-		return v, "", err
+		return v, err
 	}
 	if _, err := message.CutHeader(whole); err != nil {
-		return v, "", err
+		return v, err
 	}
-	digest, err = signedDigest(head.fields, whole)
-	return v, digest, err
+	v.Digest, err = signedDigest(head.fields, whole)
+	return v, err
 }
 
 // readingFields are the fields that determine how to read a body.

@@ -177,7 +177,7 @@ func pass(t *testing.T, f Filter, raw string) (text string, passed bool) {
 	if head.Gate != "" {
 		return "", false
 	}
-	v, _, err := f.JudgeBody(t.Context(), head, func() (*bufio.Reader, error) { return bufio.NewReader(strings.NewReader(raw)), nil })
+	v, err := f.JudgeBody(t.Context(), head, func() (*bufio.Reader, error) { return bufio.NewReader(strings.NewReader(raw)), nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func TestJudgeBodyWithoutSignatures(t *testing.T) {
 		return bufio.NewReader(strings.NewReader("From: op@example.com\r\n\r\nhello\r\n")), nil
 	}
 	for _, head := range []HeaderVerdict{{}, {proofs: []proof{{at: 0}}}} {
-		if v, _, err := f.JudgeBody(t.Context(), head, read); err != nil || v.Gate != GateTrust || v.Reason == "" {
+		if v, err := f.JudgeBody(t.Context(), head, read); err != nil || v.Gate != GateTrust || v.Reason == "" {
 			t.Errorf("%d proofs of the header: %+v, %v", len(head.proofs), v, err)
 		}
 	}

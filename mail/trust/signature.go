@@ -21,6 +21,7 @@ type signature struct {
 	value    string   // b=, without blanks
 	fields   []string // h=, in lower case, in its order
 	part     bool     // l= is present: only a part of the body may be signed
+	length   string   // l=
 	binds    bool     // darn= is present
 	bound    []string // the domains in darn=, to which the mail was sent
 }
@@ -57,6 +58,7 @@ func parseSignature(value string) (signature, error) {
 	}
 	s.value, s.identity, s.fields = stripBlanks(tags["b"]), identity[at+1:], fields
 	_, s.part = tags["l"]
+	s.length = stripBlanks(tags["l"])
 	_, s.binds = tags["darn"]
 	s.bound = strings.FieldsFunc(stripBlanks(tags["darn"]), func(r rune) bool { return r == ':' || r == ',' })
 	return s, nil

@@ -73,7 +73,8 @@ func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, m
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
 		whole := func() (*bufio.Reader, error) { return bufio.NewReader(bytes.NewReader(raw)), nil }
-		if v, _, err = f.JudgeBody(ctx, head, whole); err != nil {
+		body, err := f.JudgeBody(ctx, head, whole)
+		if v = body.Verdict; err != nil {
 			v = f.Unproved(err.Error())
 			if u, ok := errors.AsType[*UnprovenError](err); ok {
 				t.NoAnswer = u.Err
