@@ -51,7 +51,7 @@ func rooms() []room {
 	command := slices.Concat([]string{"commands/config"}, config)
 	return []room{
 		{".", "signals, commands.Run, exit code", []string{"commands"}},
-		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/page", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen"}, command)},
+		{"commands", "the command line: flags, printing, errors, exit codes; no decisions", slices.Concat([]string{"turn/acp", "commands/apirunner", "commands/backup", "commands/doctor", "commands/manual", "commands/mcpserver", "commands/page", "commands/present", "commands/removal", "commands/setup", "cycle/archive", "cycle/demo", "cycle/listen", "cycle/replay", "cycle/timeline"}, command)},
 		{"commands/config", "agent.toml → *cycle.Agent", config},
 		{"commands/backup", "writes and restores the archive of an agent: which files, and where they belong", slices.Concat([]string{"cycle/archive"}, command)},
 		{"commands/doctor", "the checks of `doctor`", command},
@@ -72,7 +72,9 @@ func rooms() []room {
 		{"cycle/hook", "calls the programs and addresses that receive events", []string{"state"}},
 		{"cycle/listen", "the daemon that wakes agents at once", fromCycle},
 		{"cycle/archive", "the format of a backup: tar, sums, and secrets encrypted with age", nil},
-		{"cycle/demo", "a day in the life of an agent, against servers in memory", slices.Concat([]string{"cycle/listen", "mesh/natsmesh"}, fromCycle)},
+		{"cycle/demo", "a day in the life of an agent, against servers in memory", slices.Concat([]string{"cycle/listen", "cycle/timeline", "mesh/natsmesh"}, fromCycle)},
+		{"cycle/replay", "what the mails of some time would have caused, on a clock of its own; it writes nothing", slices.Concat([]string{"cycle/timeline"}, fromCycle)},
+		{"cycle/timeline", "prints what happens to agents over time, for `demo` and `replay`", []string{"state"}},
 		{"state", "the machine: pure", nil},
 		{"state/store", "state.json, its copy, the history, locks, payloads, nudges, log", []string{"state"}},
 		{"mail", "IMAP in, SMTP out", []string{"mail/message", "mail/trust", "state"}},

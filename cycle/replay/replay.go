@@ -1,0 +1,78 @@
+// Package replay shows what the mails of some time would have caused: phases, acks, turns and their
+// cost. It plays them on a clock of its own, from the state of an agent that has never polled.
+//
+//	mails, by their dates ──▶ Explainer.Admit ──▶ events ──▶ state.Step ──▶ history lines ──▶ entries, summary
+//	                                 ▲                            │
+//	                                 └─────── state, next times ◀─┘
+//
+// It decides nothing itself. The gates are those of a poll, the machine is state.Step with the
+// policy of the agent, and the state names the times of the next polls. Three things are assumed:
+// the time of a turn, its cost, and that nothing fails. Nothing is sent, no file is written, and no
+// lock is taken.
+package replay
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"agentstateloop/cron"
+	"agentstateloop/cycle"
+	"agentstateloop/state"
+)
+
+// Options describe a replay.
+type Options struct {
+	Agent    *cycle.Agent // its policy, filter and templates count
+	From, To time.Time    // of the mails
+	Mails    []Mail       // sorted by time
+	Read     func(Mail) (cycle.FoundMail, error)
+	Listen   bool // a listener polls as soon as a mail comes
+	Offline  bool // the DNS is not asked
+	Assumed  Assumed
+	Emit     func(Entry) error // is called for each entry; nil: only the summary is wanted
+}
+
+// Mail is a mail of a replay.
+type Mail struct {
+	At   time.Time // when it came
+	Name string    // of its file
+	N    int       // for Options.Read
+}
+
+// decided is a mail with the decision about it.
+type decided struct {
+	Mail
+	key      string
+	mine     bool  // it is for this agent
+	unproven error // nil: it is decided
+
+	from, subject, gate, reason string
+}
+
+// Run plays a replay and returns its summary.
+func Run(ctx context.Context, o Options) (Summary, error) {
+	a := *o.Agent
+	p := &player{Options: o, ctx: ctx, lines: map[time.Duration]cron.Times{}, state: state.New(a.Handle, "replay"), now: o.From}
+	a.Now = func() time.Time { return p.now }
+	// Hooks, copies of sent mail and the mesh are not part of a replay.
+	a.Policy.Hooks, a.Policy.Copies = nil, false
+	if a.Step == nil {
+		a.Step = state.Step
+	}
+	p.Agent = &a
+	var err error
+	if p.judge, err = a.ExplainerAt(p.state, a.Now, o.Offline); err != nil {
+		return Summary{}, err
+	}
+	p.story = &story{
+		emit: o.Emit, text: a.TextOf, mails: map[string]decided{}, replies: map[string]reply{},
+		sum: Summary{
+			From: o.From, To: o.To, Assumed: o.Assumed, DayBudget: a.Policy.Budget.Day, Aside: []Aside{}, Days: []Day{},
+			Sent: map[state.EffectKind]int{}, Phases: map[state.Phase]time.Duration{},
+		},
+	}
+	p.Mails = slices.Clone(p.Mails)
+	err = p.play()
+	return p.story.sum, err
+}
