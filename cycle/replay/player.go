@@ -170,6 +170,7 @@ func (p *player) poll() error {
 		return err
 	}
 	p.step(events...)
+	p.story.tookCopies(p.state)
 	p.challenge()
 	if err := p.perform(); err != nil {
 		return err

@@ -51,6 +51,7 @@ type story struct {
 	waits []time.Duration
 
 	mails   map[string]decided // of the messages in the inbox, by key
+	fresh   []string           // keys of the mails of this poll, of which nothing is recorded yet
 	replies map[string]reply   // that have not left, by id
 
 	held  []Entry // not shown yet, because a mail may have come before them
@@ -106,11 +107,26 @@ func (st *story) take(d decided, phase state.Phase) {
 		return
 	}
 	st.news = true
-	st.mails[d.key] = d
+	if d.unproven != nil {
+		d.reason = d.unproven.Error()
+	} else {
+		st.mails[d.key] = d
+		st.fresh = append(st.fresh, d.key)
+	}
 	st.held = append(st.held, Entry{
 		At: latest(d.At, st.shown), Phase: phase, Kind: MailIn,
 		File: d.Name, From: d.from, Subject: d.subject, Gate: d.gate, Reason: d.reason,
 	})
+}
+
+// tookCopies notes that the machine knew the other mails of a poll.
+func (st *story) tookCopies(s state.State) {
+	for _, key := range st.fresh {
+		st.sum.Copies++
+		st.note(s, Entry{Kind: Copy, File: st.mails[key].Name, Subject: st.mails[key].subject})
+		delete(st.mails, key)
+	}
+	st.fresh = st.fresh[:0]
 }
 
 // endPoll counts a poll without news.
@@ -150,17 +166,13 @@ func (st *story) line(s state.State, l state.Line) {
 		st.note(s, Entry{Kind: Phase, Text: string(l.Old), Reason: l.Reason})
 	case state.LineMessage:
 		st.message(s, *l.Message)
-	case state.LineDuplicate:
-		st.sum.Copies++
-		st.note(s, Entry{Kind: Copy, File: st.mails[l.Key].Name, Subject: st.mails[l.Key].subject})
-		delete(st.mails, l.Key)
 	case state.LineGate:
 		st.sum.setAside(l, st.mails[l.Key].Name)
-		delete(st.mails, l.Key)
+		st.done(l.Key)
 	case state.LineControl:
 		st.sum.Controls++
-		st.note(s, Entry{Kind: Control, Text: string(l.What)})
-		delete(st.mails, l.Key)
+		st.note(s, Entry{Kind: Control, File: st.mails[l.Key].Name, Text: string(l.What)})
+		st.done(l.Key)
 	case state.LineTurn:
 		if l.What == state.WordRunning {
 			st.sum.Turns++
@@ -180,8 +192,20 @@ func (st *story) line(s state.State, l state.Line) {
 	}
 }
 
+// done forgets a mail that is not in the inbox.
+func (st *story) done(key string) {
+	delete(st.mails, key)
+	st.recorded(key)
+}
+
+// recorded notes that the machine has recorded something about a mail.
+func (st *story) recorded(key string) {
+	st.fresh = slices.DeleteFunc(st.fresh, func(k string) bool { return k == key })
+}
+
 // message notes a message that came into the inbox.
 func (st *story) message(s state.State, msg state.Message) {
+	st.recorded(msg.Key)
 	if msg.Source == state.Clock {
 		st.sum.Prompts++
 		st.mails[msg.Key] = decided{subject: msg.From}

@@ -1,0 +1,263 @@
+package present
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle/replay"
+	"agentstateloop/cycle/timeline"
+	"agentstateloop/internal/plain"
+	"agentstateloop/state"
+)
+
+// ReplayPrinter prints the entries of a replay, as `demo` prints its story, day by day.
+type ReplayPrinter struct {
+	lane timeline.Lane
+	zone *time.Location
+	day  string
+}
+
+// NewReplayPrinter returns a printer to out, with the times of a zone.
+func NewReplayPrinter(out io.Writer, zone *time.Location) *ReplayPrinter {
+	return &ReplayPrinter{lane: timeline.Lane{Timeline: &timeline.Timeline{Out: out}, Phase: state.IDLE}, zone: zone}
+}
+
+// maxReplayed is how many characters of a text of others are on a line.
+const maxReplayed = 100
+
+// Print prints an entry.
+func (p *ReplayPrinter) Print(e replay.Entry) {
+	if e.Kind == replay.Polls {
+		p.lane.Phase = e.Phase
+		p.lane.Empty(e.Count)
+		return
+	}
+	p.lane.ShowEmpty() // these polls belong to the earlier phase
+	at := e.At.In(p.zone)
+	if day := at.Format("Monday, 2 January 2006"); day != p.day {
+		p.day = day
+		p.lane.Heading(day)
+	}
+	p.lane.Now, p.lane.Phase = at, e.Phase
+	direction := timeline.Between
+	switch e.Kind {
+	case replay.MailIn:
+		direction = timeline.In
+	case replay.MailOut, replay.Answered:
+		direction = timeline.Out
+	}
+	p.lane.Event(direction, "%s", p.words(e))
+}
+
+// words describes an entry.
+func (p *ReplayPrinter) words(e replay.Entry) string {
+	subject := fmt.Sprintf("%q", plain.Shorten(e.Subject, maxReplayed))
+	switch e.Kind {
+	case replay.MailIn:
+		return arrival(e, subject)
+	case replay.Copy:
+		return "it is a copy of an earlier mail"
+	case replay.Waits:
+		return fmt.Sprintf("it waits until %s: %s", e.Until.In(p.zone).Format("15:04"), plain.Line(e.Reason))
+	case replay.Control:
+		return "it is the control " + strings.ToUpper(e.Text)
+	case replay.Phase:
+		return fmt.Sprintf("a poll moves the agent from %s to %s", e.Text, e.Phase)
+	case replay.Prompt:
+		return "the prompt " + plain.Line(e.Subject) + " is due"
+	case replay.Turn:
+		return "a turn begins: " + subject + otherMessages(e.Count)
+	case replay.Stopped:
+		return "the turn is stopped: " + subject
+	case replay.Tier:
+		return fmt.Sprintf("the tier is %s: %s", e.Text, plain.Line(e.Reason))
+	case replay.MailOut:
+		return fmt.Sprintf("mail to the operator: %q", e.Text)
+	}
+	text := "answer: " + subject + otherMessages(e.Count)
+	if e.Waited > 0 {
+		text += ", after " + terminal.Short(e.Waited)
+	}
+	if e.Cost > 0 {
+		text += fmt.Sprintf(", %v", e.Cost)
+	}
+	return text
+}
+
+// arrival describes a mail that came.
+func arrival(e replay.Entry, subject string) string {
+	text := fmt.Sprintf("mail from %s: %s", plain.Shorten(plain.Line(e.From), maxReplayed), subject)
+	switch {
+	case e.Gate != "":
+		text += ", set aside: " + gateWords(e.Gate)
+	case e.Reason != "":
+		text += ", undecided: " + plain.Shorten(plain.Line(e.Reason), maxReplayed)
+	}
+	return text
+}
+
+// otherMessages names the other messages of a turn.
+func otherMessages(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n)
+}
+
+// ReplayRows returns the summary of a replay: labels and texts.
+func ReplayRows(s replay.Summary, zone *time.Location) [][]string {
+	rows := [][]string{
+		{"mails", replayedMails(s)},
+		{"turns", replayedTurns(s)},
+		{"waiting", replayedWaits(s)},
+		{"mails to you", replayedSent(s)},
+		{"polls", fmt.Sprintf("%d", s.Polls)},
+		{"phases", replayedPhases(s)},
+		{"cost", replayedCost(s)},
+		{"assumed", replayedFigures(s.Assumed)},
+	}
+	from, to := s.From.In(zone).Format("2006-01-02 15:04"), s.Ended.In(zone).Format("2006-01-02 15:04")
+	return append([][]string{{"time", from + " to " + to}}, rows...)
+}
+
+func replayedMails(s replay.Summary) string {
+	aside := 0
+	for _, a := range s.Aside {
+		aside += a.Count
+	}
+	return fmt.Sprintf("%d: %s", s.Mails, counts([]count{
+		{s.Messages, "message"}, {s.Controls, "control"}, {s.Copies, "copy"}, {aside, "set aside"}, {s.Undecided, "undecided"}, {s.Others, "not for this agent"},
+	}))
+}
+
+func replayedTurns(s replay.Summary) string {
+	text := fmt.Sprintf("%d, %s", s.Turns, counts([]count{{s.Answers, "answer"}, {s.Stopped, "stopped"}}))
+	if s.Prompts > 0 {
+		text += fmt.Sprintf("; %d by prompts of the clock", s.Prompts)
+	}
+	return text
+}
+
+func replayedWaits(s replay.Summary) string {
+	text := "nobody waited for an answer"
+	if w := s.Wait; w.Longest > 0 {
+		text = fmt.Sprintf("for an answer: %s half of the time, %s in 9 of 10 cases, %s at most", terminal.Short(w.Median), terminal.Short(w.P90), terminal.Short(w.Longest))
+	}
+	if s.Deferred > 0 {
+		text += fmt.Sprintf("; %s waited for a limit or for further mail", terminal.Count(s.Deferred, "message"))
+	}
+	if s.Unanswered > 0 {
+		text += fmt.Sprintf("; %s still waited at the end", terminal.Count(s.Unanswered, "message"))
+	}
+	return text
+}
+
+func replayedSent(s replay.Summary) string {
+	all := []count{{s.Sent[state.Ack], "ack"}, {s.Sent[state.Quiet], "quiet mail"}, {s.Sent[state.Working], `"still working"`}}
+	var others []state.EffectKind
+	for kind := range s.Sent {
+		if kind != state.Ack && kind != state.Quiet && kind != state.Working {
+			others = append(others, kind)
+		}
+	}
+	slices.Sort(others)
+	for _, kind := range others {
+		all = append(all, count{s.Sent[kind], string(kind)})
+	}
+	return cmp.Or(counts(all), "none besides answers")
+}
+
+func replayedPhases(s replay.Summary) string {
+	var parts []string
+	for _, phase := range []state.Phase{state.IDLE, state.PREP, state.ACTIVE} {
+		parts = append(parts, fmt.Sprintf("%s %s", phase, terminal.Short(s.Phases[phase])))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func replayedCost(s replay.Summary) string {
+	text := s.Cost.String()
+	if len(s.Days) > 0 {
+		dear := slices.MaxFunc(s.Days, func(a, b replay.Day) int { return cmp.Compare(a.Cost, b.Cost) })
+		text += fmt.Sprintf(", at most %v on a day, %s", dear.Cost, dear.Day)
+	}
+	if s.DayBudget > 0 {
+		text += fmt.Sprintf("; the budget is %v a day", s.DayBudget)
+	}
+	return text
+}
+
+func replayedFigures(a replay.Assumed) string {
+	text := replayedFigure(a.Normal)
+	if a.Low != a.Normal {
+		text += "; while money is short: " + replayedFigure(a.Low)
+	}
+	return text + "; nothing fails"
+}
+
+func replayedFigure(f replay.Figure) string {
+	text := fmt.Sprintf("a turn takes %s and costs %v", terminal.Short(f.Time), f.Cost)
+	if f.Turns > 0 {
+		text += fmt.Sprintf(" (median of %s", terminal.Count(f.Turns, "turn"))
+		if f.Model != "" {
+			text += " with " + plain.Line(f.Model)
+		}
+		text += ")"
+	}
+	return text
+}
+
+// ReplayAside returns the mails that were set aside, a row for each gate. explain is the command that
+// explains a file.
+func ReplayAside(s replay.Summary, explain func(file string) string) [][]string {
+	var rows [][]string
+	for _, a := range s.Aside {
+		row := []string{fmt.Sprint(a.Count), gateWords(a.Gate), ""}
+		if a.File != "" {
+			row[2] = explain(a.File)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// ReplayDays returns the cost of each day with a cost.
+func ReplayDays(s replay.Summary) [][]string {
+	var rows [][]string
+	for _, d := range s.Days {
+		row := []string{d.Day, d.Cost.String(), ""}
+		if s.DayBudget > 0 {
+			row[2] = fmt.Sprintf("%d %% of the budget", int64(d.Cost)*100/int64(s.DayBudget))
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// count is a number of things.
+type count struct {
+	n    int
+	noun string
+}
+
+// counts lists the numbers that are not 0.
+func counts(all []count) string {
+	var parts []string
+	for _, c := range all {
+		switch noun := c.noun; {
+		case c.n == 0:
+		case noun == "copy" && c.n > 1:
+			parts = append(parts, fmt.Sprintf("%d copies", c.n))
+		case slices.Contains([]string{"set aside", "undecided", "not for this agent", "stopped", `"still working"`, "copy"}, noun):
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, noun))
+		default:
+			parts = append(parts, terminal.Count(c.n, noun))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
