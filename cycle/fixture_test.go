@@ -66,7 +66,8 @@ type fixture struct {
 	peer      *mesh.Client // another agent on the mesh
 	table     string       // the file behind the crontab program
 	clock     *clock
-	traffic   traffic // of IMAP
+	traffic   traffic           // of IMAP
+	fresh     []cycle.FoundMail // received, and not polled yet
 
 	// Faults that a test may set at any time.
 	onFetch atomic.Pointer[func(uids imap.NumSet, body bool) error]
@@ -351,8 +352,10 @@ func (h *fixture) refuses(code int, text string) {
 // poll makes one poll, which must not fail.
 func (h *fixture) poll() cycle.Report {
 	h.t.Helper()
+	agree := h.explainFresh()
 	r, err := h.agent.Poll(h.t.Context(), cycle.PollOptions{})
 	check(h.t, err)
+	agree()
 	return r
 }
 
@@ -498,6 +501,7 @@ func (h *fixture) receiveRaw(raw []byte, flags ...imap.Flag) (uid uint32) {
 	h.t.Helper()
 	uid, err := h.mail.Append(raw, h.clock.Now(), flags...)
 	check(h.t, err)
+	h.fresh = append(h.fresh, cycle.FoundMail{UID: uid, Raw: raw, Size: int64(len(raw)), At: h.clock.Now()})
 	return uid
 }
 

@@ -236,6 +236,13 @@ func judgeMails(t *testing.T, h host, f trust.Filter, mails []string) map[string
 			t.Errorf("stored %q of %q", got[m.UID], uids[m.UID])
 		}
 	}
+	for _, raw := range mails {
+		if m, taken := found[raw]; taken {
+			checkJudge(t, mailboxOf(h), f, raw, &m)
+		} else {
+			checkJudge(t, mailboxOf(h), f, raw, nil)
+		}
+	}
 	return found
 }
 
