@@ -65,6 +65,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if p.judge, err = a.ExplainerAt(p.state, a.Now, o.Offline); err != nil {
 		return Summary{}, err
 	}
+	p.judge.NothingKept = true
 	p.story = &story{
 		emit: o.Emit, text: a.TextOf, mails: map[string]decided{}, replies: map[string]reply{},
 		sum: Summary{

@@ -1,0 +1,55 @@
+package replay_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"agentstateloop/cycle/replay"
+	"agentstateloop/state"
+)
+
+// month returns the mails of a month: a tenth is for the agent.
+func month(n int) (all []letter) {
+	for i := range n {
+		at := midnight.Add(time.Hour + time.Duration(i)*(29*24*time.Hour/time.Duration(n)))
+		if i%10 == 0 {
+			all = append(all, write(at, operator, "@"+handle+" work", fmt.Sprint("task ", i)))
+			continue
+		}
+		all = append(all, write(at, fmt.Sprintf("friend%d@example.net", i%50), "hello", "how are you?"))
+	}
+	return all
+}
+
+// BenchmarkReplay replays a month with 10,000 mails, of which 1,000 are for the agent, and one in
+// which all are. It reports the peak of the heap.
+func BenchmarkReplay(b *testing.B) {
+	st := setting{figure: replay.Figure{Time: time.Minute, Cost: state.Dollar / 10}}
+	all := month(100_000)
+	var ours []letter
+	for i := 0; i < len(all); i += 10 {
+		ours = append(ours, all[i])
+	}
+	for name, letters := range map[string][]letter{"a tenth": month(10_000), "all": ours} {
+		b.Run(name, func(b *testing.B) {
+			agent, peak := st.newAgent(b.TempDir(), time.Now), uint64(0)
+			for range b.N {
+				o := options(agent, st, letters, midnight.Add(30*24*time.Hour))
+				n := 0
+				o.Emit = func(replay.Entry) error {
+					if n++; n%5000 == 0 {
+						var m runtime.MemStats
+						runtime.ReadMemStats(&m)
+						peak = max(peak, m.HeapInuse)
+					}
+					return nil
+				}
+				_, err := replay.Run(b.Context(), o)
+				check(b, err)
+			}
+			b.ReportMetric(float64(peak)/(1<<20), "peak-MiB")
+		})
+	}
+}
