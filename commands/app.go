@@ -151,6 +151,7 @@ func groups() []group {
 		}},
 		{"when something is wrong", []builder{
 			{"doctor", doctorCommand},
+			{"explain", explainCommand},
 			{"stop", stopCommand},
 			{"halt", haltCommand},
 			{"resume", resumeCommand},

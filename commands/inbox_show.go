@@ -58,6 +58,7 @@ type messageOutput struct {
 	Files       []files.ReceivedFile `json:"files"`
 	Problems    []string             `json:"problems"` // of a mail's structure
 	LeftOut     *string              `json:"left_out"` // of the text that the agent is told
+	Why         *string              `json:"why"`      // why a mail was let in, as explain tells it
 }
 
 func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
@@ -91,6 +92,7 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	if v.Text, err = readPayload(a, m.Key, m.Source, m.Payload, m.Sum); err != nil {
 		return err
 	}
+	v.Why = whyLetIn(a, m)
 	if v.Receipt, err = a.View().Receipt(m); err != nil {
 		return err
 	}
@@ -116,6 +118,9 @@ func (o *inboxShowOptions) run(c *call, a *cycle.Agent) error {
 	}
 	if v.Subject != "" && (m.Source == state.Mail || m.Title != "") {
 		c.out.Printf("subject: %s\n", plain.Line(v.Subject))
+	}
+	if v.Why != nil {
+		c.out.Printf("why:     %s\n", *v.Why)
 	}
 	if m.Trace != "" {
 		c.out.Printf("chain:   %s\n", plain.Line(m.Trace))
@@ -156,6 +161,7 @@ type quarantineOutput struct {
 	Files    []files.ReceivedFile `json:"files"`
 	Problems []string             `json:"problems"` // of a mail's structure
 	LeftOut  *string              `json:"left_out"` // of the text that the agent is told
+	Why      *string              `json:"why"`      // why it was set aside, as explain tells it
 }
 
 // printQuarantined shows an item in quarantine.
@@ -173,7 +179,7 @@ func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantin
 	if v.Text, err = readPayload(a, q.Key, q.Source, q.Payload, q.Sum); err != nil {
 		return err
 	}
-	v.Text = textOrNote(v.Text, attached)
+	v.Text, v.Why = textOrNote(v.Text, attached), orNull(present.WhyQuarantined(row, v.Field))
 	if c.json {
 		return c.out.JSON(v)
 	}
@@ -192,9 +198,26 @@ func (o *inboxShowOptions) printQuarantined(c *call, a *cycle.Agent, q quarantin
 	if q.Subject != "" {
 		c.out.Printf("subject: %s\n", plain.Line(q.Subject))
 	}
+	c.out.Printf("why:     %s\n", *v.Why)
 	printAttached(&c.out, c.arg(0), attached)
 	c.printText(v.Text)
 	return nil
+}
+
+// whyLetIn tells why a mail was let in, or returns nil if m is not a mail or its bytes are damaged.
+func whyLetIn(a *cycle.Agent, m state.Message) *string {
+	if m.Source != state.Mail {
+		return nil
+	}
+	raw, err := a.Store.ReadSummed(m.Payload, m.Sum)
+	if err != nil {
+		return nil
+	}
+	e, err := a.EvidenceOf(raw)
+	if err != nil {
+		return nil
+	}
+	return orNull(present.WhyLetIn(e))
 }
 
 func (c *call) printText(text string) {

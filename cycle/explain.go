@@ -1,11 +1,11 @@
 package cycle
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/textproto"
 	"strings"
 	"time"
 
@@ -56,7 +56,7 @@ type Explanation struct {
 	Read   string `json:"read"`
 
 	// Addressee is the field that makes the mail one for this agent, or keeps it from being one.
-	Addressee trust.Addressee `json:"-"`
+	Addressee trust.Addressee `json:"addressee"`
 
 	// Evidence is the evidence about the sender, as far as [trust] demands it.
 	Require  string         `json:"require"`
@@ -152,6 +152,20 @@ func (a *Agent) ExplainMail(ctx context.Context, raw []byte, at time.Time) (Expl
 	return x.Explain(ctx, FoundMail{Raw: raw, Size: int64(len(raw)), At: at})
 }
 
+// EvidenceOf returns what makes a stored mail one for the agent, and the evidence about its sender.
+// It looks up no keys, and says nothing else.
+func (a *Agent) EvidenceOf(raw []byte) (Explanation, error) {
+	if a.Mail == nil {
+		return Explanation{}, ErrNoMail
+	}
+	f, err := a.MailFilter()
+	h := message.ParseHeader(raw)
+	return Explanation{
+		Handle: a.Handle, Address: a.Mail.Address, Addressee: f.Addressee(h), Require: f.Require,
+		Evidence: f.Evidence(raw, h.From, trust.BodyVerdict{}),
+	}, err
+}
+
 // Admit decides about a mail as a poll does that begins with State, and returns the events that the
 // poll would commit. They are about no other mail.
 func (x *Explainer) Admit(ctx context.Context, m FoundMail) (mail.Judged, []state.Event, error) {
@@ -197,9 +211,6 @@ func (x *Explainer) Explain(ctx context.Context, m FoundMail) (Explanation, erro
 		Addressee: judged.Addressee, Field: judged.Addressee.Field, Read: judged.Addressee.Read,
 		Require: x.judge.Filter.Require, Evidence: judged.Evidence, Uncalled: judged.Uncalled, Forged: judged.Forged,
 		Files: []files.ReceivedFile{}, Problems: []string{},
-	}
-	if e.Evidence.Signatures == nil {
-		e.Evidence.Signatures = []trust.SignatureEvidence{}
 	}
 	if err != nil {
 		return e, err
@@ -300,11 +311,7 @@ func decidingField(raw []byte, m mail.Message) (field, read string) {
 		return "From", strings.Join(m.Header.Froms, ", ")
 	}
 	if name, value, ok := strings.Cut(finding, ": "); ok && m.Gate != trust.GateTrust && !strings.Contains(name, " ") {
-		return name, value
+		return textproto.CanonicalMIMEHeaderKey(name), value
 	}
-	header := raw[:min(len(raw), message.MaxHeader)]
-	if i := bytes.Index(header, []byte("\r\n\r\n")); i >= 0 {
-		header = header[:i+2]
-	}
-	return view.FieldOf(header, evidence), evidence
+	return view.FieldOf(raw, evidence), evidence
 }

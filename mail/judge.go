@@ -67,7 +67,7 @@ type Judged struct {
 // The raw bytes may be cut if the mail is larger than the limit of the filter; size is that of
 // the whole mail.
 func (j Judge) Mail(ctx context.Context, key string, raw []byte, size int64, at time.Time, keep Keep) (Judged, error) {
-	var v Judged
+	v := Judged{Evidence: trust.NoEvidence()}
 	header, err := message.CutHeader(bufio.NewReader(bytes.NewReader(raw)))
 	if err != nil {
 		return v, err

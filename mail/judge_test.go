@@ -52,8 +52,8 @@ func checkJudge(t *testing.T, box mail.Mailbox, f trust.Filter, raw string, m *m
 		if m.Gate == "" && kept != raw {
 			t.Errorf("judge hands %q to keep, of %q", kept, raw)
 		}
-		if (v.Evidence.Signing != nil) != (f.Require == trust.RequireDMARC && (m.Gate == "" || m.Doubtful)) {
-			t.Errorf("gate %q, proof %+v", m.Gate, v.Evidence.Signing)
+		if v.Evidence.Proved != (f.Require == trust.RequireDMARC && (m.Gate == "" || m.Doubtful)) {
+			t.Errorf("gate %q, evidence %+v", m.Gate, v.Evidence)
 		}
 	}
 }

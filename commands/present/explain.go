@@ -14,6 +14,15 @@ import (
 	"agentstateloop/state"
 )
 
+// WhyLetIn tells in one line why a mail was let in as a message: which field makes it one for the
+// agent, and the evidence about its sender.
+func WhyLetIn(e cycle.Explanation) string {
+	if !e.Addressee.Mine {
+		return "it was released from quarantine"
+	}
+	return strings.Join(append([]string{addresseeWords(e)}, evidenceWords(e)...), "; ")
+}
+
 // maxOwnText is how many characters of a mail's own text an explanation quotes.
 const maxOwnText = 300
 
@@ -61,7 +70,11 @@ func WhyQuarantined(row view.InboxRow, field *string) string {
 
 // gateDecided tells which gate decided and by which field.
 func gateDecided(gate, reason, field, read string) string {
-	text := "Gate " + plain.Line(gate) + " decided" + reasonSuffix(plain.Line(reason)) + "."
+	text := "Gate " + plain.Line(gate) + " decided"
+	if !strings.EqualFold(reason, field+": "+read) {
+		text += reasonSuffix(plain.Brief(reason))
+	}
+	text += "."
 	switch field, read = plain.Line(field), plain.Brief(read); {
 	case field != "" && read != "":
 		text += " The field " + field + " reads: " + read + "."
@@ -251,12 +264,11 @@ func evidenceWords(e cycle.Explanation) (lines []string) {
 	for _, s := range e.Evidence.Signatures {
 		lines = append(lines, signatureWords(s))
 	}
-	if s := e.Evidence.Signing; s != nil {
-		if s.Whole {
-			lines = append(lines, "the server vouches for the whole mail")
-		} else if len(s.Unsigned) > 0 {
-			lines = append(lines, "not covered by the proof: "+plain.Brief(strings.Join(s.Unsigned, ", ")))
-		}
+	switch {
+	case e.Evidence.Whole:
+		lines = append(lines, "the server vouches for the whole mail")
+	case len(e.Evidence.Uncovered) > 0:
+		lines = append(lines, "the proof does not cover "+plain.Brief(strings.Join(e.Evidence.Uncovered, ", ")))
 	}
 	return lines
 }
@@ -274,6 +286,9 @@ func signatureWords(s trust.SignatureEvidence) string {
 		} else {
 			text += " and the whole body"
 		}
+	}
+	if s.Result == trust.NotVerified {
+		return text
 	}
 	return text + ": " + plain.Brief(s.Result)
 }
@@ -311,4 +326,32 @@ func textWords(e cycle.Explanation) string {
 // ExplanationRow returns the cells of a mail in a table: arrival, sender, subject and verdict.
 func ExplanationRow(e cycle.Explanation, now time.Time) []string {
 	return []string{terminal.Clock(e.At, now), cmp.Or(plain.Line(e.From), "-"), cmp.Or(plain.Line(e.Subject), "(no subject)"), explanationVerdict(e, now)}
+}
+
+// outcomeCounts are the words of a number of mails with each outcome, in the order of the summary.
+var outcomeCounts = []struct {
+	outcome cycle.Outcome
+	words   string
+}{
+	{cycle.AsMessage, "would start a turn or wait for one"},
+	{cycle.AsAnswer, "would answer a question"},
+	{cycle.AsConsent, "would let in a mail from quarantine"},
+	{cycle.AsControl, "would be obeyed as controls"},
+	{cycle.AsQuarantine, "would be set aside"},
+	{cycle.AsCounted, "would be rejected without a copy"},
+	{cycle.AsDuplicate, "are copies"},
+	{cycle.AsReport, "are delivery reports"},
+	{cycle.AsUndecided, "were not checked"},
+	{cycle.AsIgnored, "would be ignored"},
+}
+
+// ExplanationCounts returns the numbers of mails with each outcome in one line.
+func ExplanationCounts(count map[cycle.Outcome]int) string {
+	var parts []string
+	for _, o := range outcomeCounts {
+		if n := count[o.outcome]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, o.words))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

@@ -17,10 +17,18 @@ type Evidence struct {
 	// maxSignatures.
 	Signatures []SignatureEvidence `json:"signatures"`
 
-	// Signing describes the proof of the sender; nil without one. SPFAlone reports whether the
-	// server proves the sender by SPF and not by a signature.
-	Signing  *Signing `json:"covered"`
-	SPFAlone bool     `json:"spf_alone"`
+	// Proved reports whether the sender is proved. Whole reports whether the server vouches for the
+	// whole mail. Otherwise Covered are the fields that matter and are covered by the proof, and
+	// Uncovered those in the mail that are not.
+	Proved    bool     `json:"proved"`
+	Whole     bool     `json:"whole"`
+	Covered   []string `json:"covered"`
+	Uncovered []string `json:"uncovered"`
+}
+
+// NoEvidence returns the evidence of a mail whose sender was not looked at.
+func NoEvidence() Evidence {
+	return Evidence{Signatures: []SignatureEvidence{}, Covered: []string{}, Uncovered: []string{}}
 }
 
 // SignatureEvidence describes one DKIM signature.
@@ -39,7 +47,11 @@ type SignatureEvidence struct {
 // Evidence returns the evidence of a mail with this header, whose only sender is from. body is
 // the verdict on the whole mail, or its zero value if the body was not judged.
 func (f Filter) Evidence(header []byte, from string, body BodyVerdict) Evidence {
-	e := Evidence{Signatures: []SignatureEvidence{}, Signing: body.Signing}
+	e := NoEvidence()
+	if s := body.Signing; s != nil {
+		e.Proved, e.Whole = true, s.Whole
+		e.Covered, e.Uncovered = append(e.Covered, s.Signed...), append(e.Uncovered, s.Unsigned...)
+	}
 	fields, err := message.StrictFields(header)
 	if err != nil || f.Require != RequireDMARC {
 		return e
@@ -53,7 +65,6 @@ func (f Filter) Evidence(header []byte, from string, body BodyVerdict) Evidence 
 				results = append(results, read...)
 			}
 		}
-		e.SPFAlone = f.provedBySPFOnly(fields, from)
 	}
 	for i, s := range signatureFields(fields) {
 		if i == maxSignatures {

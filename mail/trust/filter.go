@@ -146,9 +146,9 @@ func (f Filter) isForThisAgent(h message.Header) bool { return f.Addressee(h).Mi
 // Addressee tells whether a mail is for this agent, which field decides that, and how the field
 // was read.
 type Addressee struct {
-	Mine  bool
-	Field string // From, Subject, In-Reply-To or References
-	Read  string // the addresses, the callsigns or the Message-ID; "" for a subject without a callsign
+	Mine  bool   `json:"mine"`
+	Field string `json:"field"` // From, Subject, In-Reply-To or References
+	Read  string `json:"read"`  // the addresses, the callsigns or the Message-ID; "" for a subject without a callsign
 }
 
 // Addressee decides whether a mail is for this agent, as isForThisAgent describes it.
