@@ -35,8 +35,8 @@ func BenchmarkReplay(b *testing.B) {
 	for name, letters := range map[string][]letter{"a tenth": month(10_000), "all": ours} {
 		b.Run(name, func(b *testing.B) {
 			agent, peak := st.newAgent(b.TempDir(), time.Now), uint64(0)
-			for range b.N {
-				o := options(agent, st, letters, midnight.Add(30*24*time.Hour))
+			o := options(b, agent, st, letters, midnight.Add(30*24*time.Hour))
+			for b.Loop() {
 				n := 0
 				o.Emit = func(replay.Entry) error {
 					if n++; n%5000 == 0 {

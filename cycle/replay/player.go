@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
@@ -20,6 +21,7 @@ type player struct {
 	Options
 	ctx   context.Context
 	state state.State
+	mails []mail.Stored // that have not come yet
 	now   time.Time
 	judge *cycle.Explainer
 	lines map[time.Duration]cron.Times // the crontab line of each interval
@@ -66,7 +68,7 @@ func (p *player) over(at time.Time) bool {
 	if at.Before(p.To) {
 		return false
 	}
-	rests := p.state.Phase == state.IDLE && p.turn == nil && len(p.state.Outbox) == 0 && len(p.Mails) == 0 && !p.state.CanRun(p.Agent.Policy, at)
+	rests := p.state.Phase == state.IDLE && p.turn == nil && len(p.state.Outbox) == 0 && len(p.mails) == 0 && !p.state.CanRun(p.Agent.Policy, at)
 	return rests || !at.Before(p.To.Add(maxMore))
 }
 
@@ -87,8 +89,8 @@ func (p *player) next() (at time.Time, do func() error, err error) {
 			at, do = latest(t, p.now), then
 		}
 	}
-	if len(p.Mails) > 0 && p.atOnce(p.Mails[0].At) {
-		sooner(p.Mails[0].At, p.poll)
+	if len(p.mails) > 0 && p.atOnce(p.mails[0].At) {
+		sooner(p.mails[0].At, p.poll)
 	}
 	if row, ok := p.state.NextTimed(p.Agent.Policy, p.now); ok && p.atOnce(row) {
 		sooner(row, p.pollWithoutCron)
@@ -188,15 +190,15 @@ func (p *player) poll() error {
 // decisions about these mails.
 func (p *player) observe() (events []state.Event, taken []decided, err error) {
 	p.judge.State = p.state
-	for room := cycle.RoomOf(p.state); len(p.Mails) > 0 && !p.Mails[0].At.After(p.now); {
+	for room := cycle.RoomOf(p.state); len(p.mails) > 0 && !p.mails[0].At.After(p.now); {
 		if room <= 0 { // an unread mail may be the operator's, so this is not silence
 			return append(events, state.SourceFailed{Source: state.Mail}, state.Polled{}), taken, nil
 		}
-		d, found, err := p.decide(p.Mails[0])
+		d, found, err := p.decide(p.mails[0])
 		if err != nil {
 			return nil, nil, err
 		}
-		p.Mails = p.Mails[1:]
+		p.mails = p.mails[1:]
 		taken, events = append(taken, d), append(events, found...)
 		if d.mine {
 			room--
@@ -206,15 +208,15 @@ func (p *player) observe() (events []state.Event, taken []decided, err error) {
 }
 
 // decide decides about a mail as a poll does.
-func (p *player) decide(m Mail) (decided, []state.Event, error) {
+func (p *player) decide(m mail.Stored) (decided, []state.Event, error) {
 	p.story.sum.Mails++
-	d := decided{Mail: m, key: fmt.Sprintf("mail:replay.1.%d", p.story.sum.Mails)}
-	found, err := p.Read(m)
+	d := decided{Stored: m, key: fmt.Sprintf("mail:replay.1.%d", p.story.sum.Mails)}
+	found, err := p.Mails.reader.Again(m)
 	if err != nil {
-		return d, nil, fmt.Errorf("%s: %w", m.Name, err)
+		d.unproven = err // it was moved or removed meanwhile
+		return d, nil, nil
 	}
-	found.Key, found.At = d.key, m.At
-	judged, events, err := p.judge.Admit(p.ctx, found)
+	judged, events, err := p.judge.Admit(p.ctx, cycle.FoundMail{Key: d.key, Raw: found.Raw, Size: found.Size, At: m.At})
 	if err != nil {
 		return d, nil, fmt.Errorf("%s: %w", m.Name, err)
 	}

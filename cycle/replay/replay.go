@@ -13,36 +13,28 @@ package replay
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
 // Options describe a replay.
 type Options struct {
-	Agent    *cycle.Agent // its policy, filter and templates count
-	From, To time.Time    // of the mails
-	Mails    []Mail       // sorted by time
-	Read     func(Mail) (cycle.FoundMail, error)
-	Listen   bool // a listener polls as soon as a mail comes
-	Offline  bool // the DNS is not asked
+	Agent    *cycle.Agent // its policy, filter and texts count
+	Mails    *Mails
+	From, To time.Time // of the mails; To itself is not included
+	Listen   bool      // a listener polls as soon as a mail comes
+	Offline  bool      // the DNS is not asked
 	Assumed  Assumed
 	Emit     func(Entry) error // is called for each entry; nil: only the summary is wanted
 }
 
-// Mail is a mail of a replay.
-type Mail struct {
-	At   time.Time // when it came
-	Name string    // of its file
-	N    int       // for Options.Read
-}
-
 // decided is a mail with the decision about it.
 type decided struct {
-	Mail
+	mail.Stored
 	key      string
 	mine     bool  // it is for this agent
 	unproven error // nil: it is decided
@@ -53,7 +45,10 @@ type decided struct {
 // Run plays a replay and returns its summary.
 func Run(ctx context.Context, o Options) (Summary, error) {
 	a := *o.Agent
-	p := &player{Options: o, ctx: ctx, lines: map[time.Duration]cron.Times{}, state: state.New(a.Handle, "replay"), now: o.From}
+	p := &player{
+		Options: o, ctx: ctx, mails: o.Mails.between(o.From, o.To), lines: map[time.Duration]cron.Times{},
+		state: state.New(a.Handle, "replay"), now: o.From,
+	}
 	a.Now = func() time.Time { return p.now }
 	// Hooks, copies of sent mail and the mesh are not part of a replay.
 	a.Policy.Hooks, a.Policy.Copies = nil, false
@@ -70,10 +65,10 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		emit: o.Emit, text: a.TextOf, mails: map[string]decided{}, replies: map[string]reply{},
 		sum: Summary{
 			From: o.From, To: o.To, Assumed: o.Assumed, DayBudget: a.Policy.Budget.Day, Aside: []Aside{}, Days: []Day{},
+			Undated: o.Mails.Undated, Future: o.Mails.Future, Unordered: o.Mails.Unordered,
 			Sent: map[state.EffectKind]int{}, Phases: map[state.Phase]time.Duration{},
 		},
 	}
-	p.Mails = slices.Clone(p.Mails)
 	err = p.play()
 	return p.story.sum, err
 }

@@ -14,11 +14,13 @@ type Summary struct {
 
 	Mails     int // of that time
 	Others    int // not for this agent
-	Undecided int // of which nobody can say now who wrote them
+	Undecided int // of which nobody can say now who wrote them, or that cannot be read any more
 	Messages  int // that passed the gates
 	Controls  int // STOP, HALT, GO or STATUS
 	Copies    int
 	Aside     []Aside // by gate
+
+	Undated, Future, Unordered int // see Mails
 
 	Turns, Stopped, Answers int
 	Sent                    map[state.EffectKind]int // mails to the operator, besides answers

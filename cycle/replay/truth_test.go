@@ -52,11 +52,6 @@ func write(at time.Time, from, subject, text string, fields ...string) letter {
 	return letter{at, "From: " + from + crlf + "To: " + address + crlf + "Subject: " + subject + crlf + id + strings.Join(fields, "") + crlf + text + crlf}
 }
 
-// found returns a letter as a replay reads it.
-func (l letter) found() cycle.FoundMail {
-	return cycle.FoundMail{Raw: []byte(l.raw), Size: int64(len(l.raw))}
-}
-
 // setting is the agent of a story, apart from the policy of every agent here.
 type setting struct {
 	policy  func(*state.Policy)
@@ -309,18 +304,24 @@ func replayed(t testing.TB, st setting, letters []letter, until time.Time) ([]st
 		}
 		return state.Step(s, events, p, now)
 	}
-	sum, err := replay.Run(t.Context(), options(agent, st, letters, until))
+	sum, err := replay.Run(t.Context(), options(t, agent, st, letters, until))
 	check(t, err)
 	return r.lines, sum
 }
 
-func options(a *cycle.Agent, st setting, letters []letter, until time.Time) replay.Options {
-	o := replay.Options{Agent: a, From: midnight, To: until, Assumed: replay.Assumed{Normal: st.figure, Low: st.figure}, Listen: st.listen}
+// options returns a replay of letters, which it writes to a Maildir.
+func options(t testing.TB, a *cycle.Agent, st setting, letters []letter, until time.Time) replay.Options {
+	t.Helper()
+	box := filepath.Join(t.TempDir(), "cur")
+	check(t, os.Mkdir(box, 0o700))
 	for n, l := range letters {
-		o.Mails = append(o.Mails, replay.Mail{At: l.at, Name: fmt.Sprint("mail ", n), N: n})
+		check(t, os.WriteFile(filepath.Join(box, fmt.Sprintf("%d.M%dP1.host:2,S", l.at.Unix(), n)), []byte(l.raw), 0o600))
 	}
-	o.Read = func(m replay.Mail) (cycle.FoundMail, error) { return letters[m.N].found(), nil }
-	return o
+	mails, err := replay.Find([]string{filepath.Dir(box)}, 1<<20, until, func(name string, why error) error { return fmt.Errorf("%s: %w", name, why) })
+	check(t, err)
+	return replay.Options{
+		Agent: a, From: midnight, To: until, Mails: mails, Listen: st.listen, Assumed: replay.Assumed{Normal: st.figure, Low: st.figure},
+	}
 }
 
 func check(t testing.TB, err error) {
