@@ -13,7 +13,7 @@ import (
 var guide = []string{
 	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "fastmail.md", "files.md",
 	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "monitoring.md", "no-answer.md", "outlook.md",
-	"own-server.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
+	"own-server.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "replay.md", "runners.md", "schedule.md", "scripts.md",
 	"second-agent.md", "security.md",
 }
 
@@ -39,6 +39,7 @@ var questions = []struct{ question, page, heading string }{
 	{"How do I add a second agent?", "docs/second-agent.md", "Set it up"},
 	{"What does it cost?", "docs/cost.md", "The cost of a turn"},
 	{"How do I limit the cost?", "docs/cost.md", "Limits"},
+	{"What would last month have been like?", "docs/replay.md", "What is real, and what is assumed"},
 	{"Why did no answer come?", "docs/no-answer.md", "Signs and causes"},
 	{"Is it safe?", "docs/security.md", "Who can do what"},
 	{"How do I back it up?", "docs/backup.md", "Backup"},

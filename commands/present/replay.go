@@ -18,24 +18,41 @@ import (
 // ReplayPrinter prints the entries of a replay, as `demo` prints its story, day by day.
 type ReplayPrinter struct {
 	lane timeline.Lane
+	out  *failingWriter
 	zone *time.Location
 	day  string
 }
 
 // NewReplayPrinter returns a printer to out, with the times of a zone.
 func NewReplayPrinter(out io.Writer, zone *time.Location) *ReplayPrinter {
-	return &ReplayPrinter{lane: timeline.Lane{Timeline: &timeline.Timeline{Out: out}, Phase: state.IDLE}, zone: zone}
+	w := &failingWriter{w: out}
+	return &ReplayPrinter{lane: timeline.Lane{Timeline: &timeline.Timeline{Out: w}, Phase: state.IDLE}, out: w, zone: zone}
+}
+
+// failingWriter remembers the error of a write.
+type failingWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (f *failingWriter) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	f.err = cmp.Or(f.err, err)
+	return n, err
 }
 
 // maxReplayed is how many characters of a text of others are on a line.
 const maxReplayed = 100
 
 // Print prints an entry.
-func (p *ReplayPrinter) Print(e replay.Entry) {
+func (p *ReplayPrinter) Print(e replay.Entry) error {
 	if e.Kind == replay.Polls {
+		if e.Phase != p.lane.Phase {
+			p.lane.ShowEmpty()
+		}
 		p.lane.Phase = e.Phase
 		p.lane.Empty(e.Count)
-		return
+		return p.out.err
 	}
 	p.lane.ShowEmpty() // these polls belong to the earlier phase
 	at := e.At.In(p.zone)
@@ -52,6 +69,15 @@ func (p *ReplayPrinter) Print(e replay.Entry) {
 		direction = timeline.Out
 	}
 	p.lane.Event(direction, "%s", p.words(e))
+	return p.out.err
+}
+
+// End ends the story: the summary follows.
+func (p *ReplayPrinter) End() {
+	p.lane.ShowEmpty()
+	if p.day != "" {
+		p.lane.Print("")
+	}
 }
 
 // words describes an entry.
@@ -131,12 +157,13 @@ func replayedMails(s replay.Summary) string {
 		aside += a.Count
 	}
 	return fmt.Sprintf("%d: %s", s.Mails, counts([]count{
-		{s.Messages, "message"}, {s.Controls, "control"}, {s.Copies, "copy"}, {aside, "set aside"}, {s.Undecided, "undecided"}, {s.Others, "not for this agent"},
+		{s.Messages, "message", "messages"}, {s.Controls, "control", "controls"}, {s.Copies, "copy", "copies"}, {aside, "set aside", ""},
+		{s.Undecided, "undecided", ""}, {s.Others, "not for this agent", ""},
 	}))
 }
 
 func replayedTurns(s replay.Summary) string {
-	text := fmt.Sprintf("%d, %s", s.Turns, counts([]count{{s.Answers, "answer"}, {s.Stopped, "stopped"}}))
+	text := fmt.Sprintf("%d, %s", s.Turns, counts([]count{{s.Answers, "answer", "answers"}, {s.Stopped, "stopped", ""}}))
 	if s.Prompts > 0 {
 		text += fmt.Sprintf("; %d by prompts of the clock", s.Prompts)
 	}
@@ -146,7 +173,7 @@ func replayedTurns(s replay.Summary) string {
 func replayedWaits(s replay.Summary) string {
 	text := "nobody waited for an answer"
 	if w := s.Wait; w.Longest > 0 {
-		text = fmt.Sprintf("for an answer: %s half of the time, %s in 9 of 10 cases, %s at most", terminal.Short(w.Median), terminal.Short(w.P90), terminal.Short(w.Longest))
+		text = fmt.Sprintf("half of the answers came within %s, 9 of 10 within %s, all within %s", terminal.Short(w.Median), terminal.Short(w.P90), terminal.Short(w.Longest))
 	}
 	if s.Deferred > 0 {
 		text += fmt.Sprintf("; %s waited for a limit or for further mail", terminal.Count(s.Deferred, "message"))
@@ -158,7 +185,7 @@ func replayedWaits(s replay.Summary) string {
 }
 
 func replayedSent(s replay.Summary) string {
-	all := []count{{s.Sent[state.Ack], "ack"}, {s.Sent[state.Quiet], "quiet mail"}, {s.Sent[state.Working], `"still working"`}}
+	all := []count{{s.Sent[state.Ack], "ack", "acks"}, {s.Sent[state.Quiet], "quiet mail", "quiet mails"}, {s.Sent[state.Working], `"still working"`, ""}}
 	var others []state.EffectKind
 	for kind := range s.Sent {
 		if kind != state.Ack && kind != state.Quiet && kind != state.Working {
@@ -167,7 +194,7 @@ func replayedSent(s replay.Summary) string {
 	}
 	slices.Sort(others)
 	for _, kind := range others {
-		all = append(all, count{s.Sent[kind], string(kind)})
+		all = append(all, count{s.Sent[kind], string(kind), string(kind) + "s"})
 	}
 	return cmp.Or(counts(all), "none besides answers")
 }
@@ -239,24 +266,43 @@ func ReplayDays(s replay.Summary) [][]string {
 	return rows
 }
 
-// count is a number of things.
+// ReplayNotes returns a sentence for each oddity of the mails.
+func ReplayNotes(s replay.Summary) []string {
+	var notes []string
+	for _, n := range []struct {
+		count      int
+		noun, text string
+	}{
+		{s.Unreadable, "file", "that cannot be read"},
+		{s.Undated, "mail", "without a date: left out"},
+		{s.Future, "mail", "with a date in the future: left out"},
+		{s.Unordered, "mail", "older than the one before it in an mbox: played at its own date"},
+		{s.Undecided, "mail", "undecided: the key of its signature cannot be looked up now, or its file is gone"},
+		{s.PromptsLeft, "prompt", "of the clock left out: a replay does not run its `if` program"},
+	} {
+		if n.count > 0 {
+			notes = append(notes, fmt.Sprintf("note: %s %s", terminal.Count(n.count, n.noun), n.text))
+		}
+	}
+	return notes
+}
+
+// count is a number of things. many is "" if one serves for all numbers.
 type count struct {
-	n    int
-	noun string
+	n         int
+	one, many string
 }
 
 // counts lists the numbers that are not 0.
 func counts(all []count) string {
 	var parts []string
 	for _, c := range all {
-		switch noun := c.noun; {
+		switch {
 		case c.n == 0:
-		case noun == "copy" && c.n > 1:
-			parts = append(parts, fmt.Sprintf("%d copies", c.n))
-		case slices.Contains([]string{"set aside", "undecided", "not for this agent", "stopped", `"still working"`, "copy"}, noun):
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, noun))
+		case c.n == 1:
+			parts = append(parts, "1 "+c.one)
 		default:
-			parts = append(parts, terminal.Count(c.n, noun))
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, cmp.Or(c.many, c.one)))
 		}
 	}
 	return strings.Join(parts, ", ")

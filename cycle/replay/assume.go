@@ -45,7 +45,7 @@ func (a *Assumed) Fix(turnTime *time.Duration, cost *state.Micros) {
 
 // What is assumed of a turn if the agent has no history.
 const (
-	assumedTime = 2 * time.Minute
+	assumedTime = 90 * time.Second
 	assumedCost = state.Dollar / 10
 )
 

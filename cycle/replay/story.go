@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -144,7 +145,7 @@ func (st *story) endPoll(now time.Time, phase state.Phase) {
 // note adds an entry.
 func (st *story) note(s state.State, e Entry) {
 	st.news = true
-	e.At, e.Phase = s.LastStep, s.Phase
+	e.At, e.Phase = s.LastStep, cmp.Or(e.Phase, s.Phase)
 	st.held = append(st.held, e)
 }
 
@@ -163,7 +164,7 @@ func (st *story) tell(s state.State) {
 func (st *story) line(s state.State, l state.Line) {
 	switch l.Kind {
 	case state.LineTransition:
-		st.note(s, Entry{Kind: Phase, Text: string(l.Old), Reason: l.Reason})
+		st.note(s, Entry{Phase: l.New, Kind: Phase, Text: string(l.Old), Reason: l.Reason})
 	case state.LineMessage:
 		st.message(s, *l.Message)
 	case state.LineGate:
@@ -269,7 +270,7 @@ func (st *story) answered(s state.State, e state.Effect) {
 
 // end completes the summary, and shows the last entries.
 func (st *story) end(s state.State, now time.Time) error {
-	st.sum.Ended = now
+	st.sum.Ended, st.sum.Phase = now, s.Phase
 	for _, msg := range s.Inbox {
 		if msg.Source == state.Mail {
 			st.sum.Unanswered++

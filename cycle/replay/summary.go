@@ -21,6 +21,9 @@ type Summary struct {
 	Aside     []Aside // by gate
 
 	Undated, Future, Unordered int // see Mails
+	Unreadable                 int // files that could not be read
+
+	Phase state.Phase // at the end
 
 	Turns, Stopped, Answers int
 	Sent                    map[state.EffectKind]int // mails to the operator, besides answers
