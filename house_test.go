@@ -57,7 +57,7 @@ func rooms() []room {
 		{"commands/doctor", "the checks of `doctor`", command},
 		{"commands/setup", "the questions of `init`, and the files that it writes", command},
 		{"commands/removal", "the files of an agent that `uninstall --purge` removes, and their removal", slices.Concat([]string{"commands/setup", "cycle/listen"}, command)},
-		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/replay", "cycle/timeline", "cycle/view", "mesh", "state"}},
+		{"commands/present", "the texts that people read: status, history, inbox, outbox; data in, text out", []string{"commands/terminal", "cycle", "cycle/replay", "cycle/timeline", "cycle/view", "mail/trust", "mesh", "state"}},
 		{"commands/manual", "manual pages, from the texts of help pages and the example configuration; text in, text out", nil},
 		{"commands/page", "the page of `listen` and `status --html`, and the metrics", slices.Concat([]string{"commands/present", "commands/terminal", "cycle/listen"}, fromCycle)},
 		{"commands/terminal", "times, tables, JSON, questions, passwords", nil},

@@ -54,6 +54,9 @@ var notLimits = map[string]string{
 	"cycle.recallTimes":      "a factor: how much is read for so much room",
 	"cycle/view.wholeSerial": "a mark: the place behind all lines of a serial",
 
+	"commands.maxSentences": "the form of the output: the story explain has its edge",
+	"commands.tableRows":    "rows that are aligned together, which changes no result",
+
 	"cycle/listen.scanEvery":    "how often is looked",
 	"cycle/prompt.maxReference": "a bound of work: a reference of HTML has 32 bytes at most, so that longer names mean nothing",
 	"cycle/prompt.tagsSize":     "an estimate, which is part of each exchange's size",

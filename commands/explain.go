@@ -2,6 +2,7 @@ package commands
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/urfave/cli/v2"
 
@@ -45,15 +46,13 @@ Examples:
 			switchFlag(&o.full, "full", "sentences for each mail"),
 			switchFlag(&o.offline, "offline", "do not ask the DNS for keys"),
 		},
-		Action: p.agentAction(1, maxExplained, o.run),
+		Action: p.agentAction(1, math.MaxInt, o.run),
 	}
 }
 
 const (
-	maxExplained = 100000   // files of one command
-	maxSentences = 3        // mails that are explained in sentences without --full
-	tableRows    = 500      // rows of the table that are aligned together
-	maxMailHeld  = 64 << 20 // bytes of a mail that are held, if [mail] allows no more
+	maxSentences = 3   // mails that are explained in sentences without --full
+	tableRows    = 500 // rows of the table that are aligned together
 )
 
 // explainedMail is the JSON output for a mail, one a line.
@@ -85,7 +84,7 @@ func (o *explainOptions) run(c *call, a *cycle.Agent) error {
 	}
 	p := &explainPrinter{call: c, o: o, count: map[cycle.Outcome]int{}}
 	r := mail.StoredReader{
-		Stdin: c.stdin, MaxSize: max(a.Mail.Filter.MaxSize, maxMailHeld), Now: c.now,
+		Stdin: c.stdin, MaxSize: a.Mail.Filter.MaxSize, Now: c.now,
 		Take: func(m mail.Stored) error { return p.explain(x, m) }, Skip: p.skip,
 	}
 	for _, name := range c.args {

@@ -99,7 +99,7 @@ type FoundMail struct {
 	At   time.Time // of its arrival
 }
 
-// fileKey begins the key of a mail that is in no mailbox.
+// fileKey begins the key of a mail that comes from a file.
 const fileKey = "mail:file."
 
 // Explainer decides about mails as a poll does, by the same code. It writes no file, takes no lock
@@ -112,11 +112,11 @@ type Explainer struct {
 	NothingKept bool
 
 	accepter accepter
-	judge    mail.Judge
+	judge    *mail.Judge
 }
 
 // ErrNoMail is the error for an agent that reads no mail.
-var ErrNoMail = errors.New("this agent reads no mail: there is no [mail] in its configuration")
+var ErrNoMail = errors.New("this agent reads no mail: its configuration has no [mail]")
 
 // Explainer returns an explainer for the state on disk. If offline is set, it does not ask the DNS.
 func (a *Agent) Explainer(offline bool) (*Explainer, error) {
@@ -169,11 +169,11 @@ func (a *Agent) EvidenceOf(raw []byte) (Explanation, error) {
 // Admit decides about a mail as a poll does that begins with State, and returns the events that the
 // poll would commit. They are about no other mail.
 func (x *Explainer) Admit(ctx context.Context, m FoundMail) (mail.Judged, []state.Event, error) {
-	ad := x.accepter.admission(new(dryFiles), x.State)
+	ad := x.accepter.admission(new(noFiles), x.State)
 	if x.NothingKept {
 		ad.quarantine.Empty()
 	}
-	judge := x.judge
+	judge := *x.judge
 	judge.Room = ad.mayKeep
 	judge.Now = func() time.Time { return m.At } // a mail that cannot be proved now is undecided
 	var events []state.Event
@@ -314,4 +314,17 @@ func decidingField(raw []byte, m mail.Message) (field, read string) {
 		return textproto.CanonicalMIMEHeaderKey(name), value
 	}
 	return view.FieldOf(raw, evidence), evidence
+}
+
+// noFiles drops the payloads of an explanation.
+type noFiles struct{ dryFiles }
+
+func (*noFiles) KeepSummed(_ string, r io.Reader) (sum string, err error) {
+	_, err = io.Copy(io.Discard, r)
+	return "", err
+}
+
+func (n *noFiles) KeepAmong(name string, r io.Reader) error {
+	_, err := n.KeepSummed(name, r)
+	return err
 }

@@ -28,8 +28,8 @@ type Judge struct {
 }
 
 // NewJudge returns a judge that decides as a scan of m with this filter does.
-func (m Mailbox) NewJudge(f trust.Filter) Judge {
-	return Judge{
+func (m Mailbox) NewJudge(f trust.Filter) *Judge {
+	return &Judge{
 		Filter: f.WithKeyCache(), Now: m.now, Room: m.Room, Timeout: m.timeout(),
 		late: func() bool { return false }, hold: func() func() { return func() {} },
 	}
@@ -66,7 +66,7 @@ type Judged struct {
 //
 // The raw bytes may be cut if the mail is larger than the limit of the filter; size is that of
 // the whole mail.
-func (j Judge) Mail(ctx context.Context, key string, raw []byte, size int64, at time.Time, keep Keep) (Judged, error) {
+func (j *Judge) Mail(ctx context.Context, key string, raw []byte, size int64, at time.Time, keep Keep) (Judged, error) {
 	v := Judged{Evidence: trust.NoEvidence()}
 	header, err := message.CutHeader(bufio.NewReader(bytes.NewReader(raw)))
 	if err != nil {
@@ -113,8 +113,8 @@ type headVerdict struct {
 
 // head decides about a mail by raw, its header. m has its other properties. A mail whose header
 // lacks a proof is judged again by its body.
-func (j Judge) head(raw []byte, m Message) headVerdict {
-	f := j.Filter
+func (j *Judge) head(raw []byte, m Message) headVerdict {
+	f := &j.Filter
 	m.Header = message.ParseHeader(raw)
 	mine, gate, reason := f.Gate(m.Header, m.Size)
 	v := headVerdict{mine: mine, report: !mine || gate == trust.GateBounce || gate == trust.GateAuto}
@@ -145,13 +145,13 @@ func (m *Message) judged(v trust.Verdict) {
 }
 
 // withoutKey returns a mail with the verdict that its signing key does not exist.
-func (j Judge) withoutKey(m Message, key trust.KeyName) *Message {
+func (j *Judge) withoutKey(m Message, key trust.KeyName) *Message {
 	m.judged(j.Filter.WithoutKey(key))
 	return &m
 }
 
 // allAbsent reports whether none of the keys exists according to the DNS.
-func (j Judge) allAbsent(ctx context.Context, keys []trust.KeyName) bool {
+func (j *Judge) allAbsent(ctx context.Context, keys []trust.KeyName) bool {
 	ctx, cancel := context.WithTimeout(ctx, j.Timeout)
 	defer cancel()
 	for _, k := range keys {
@@ -162,11 +162,11 @@ func (j Judge) allAbsent(ctx context.Context, keys []trust.KeyName) bool {
 	return true
 }
 
-func (j Judge) tooBig(size int64) bool { return j.Filter.MaxSize > 0 && size > j.Filter.MaxSize }
+func (j *Judge) tooBig(size int64) bool { return j.Filter.MaxSize > 0 && size > j.Filter.MaxSize }
 
 // body decides about a mail by its own bytes, of which there are size, and hands it to keep. Of a
 // mail that is too big, raw need only have the header.
-func (j Judge) body(ctx context.Context, m *Message, raw io.Reader, size int64, keep Keep) (trust.BodyVerdict, error) {
+func (j *Judge) body(ctx context.Context, m *Message, raw io.Reader, size int64, keep Keep) (trust.BodyVerdict, error) {
 	if j.tooBig(size) && m.Gate == "" {
 		m.Gate, m.Reason = trust.GateSize, fmt.Sprintf("%d bytes, the limit is %d; the server reported %d", size, j.Filter.MaxSize, m.Size)
 	}

@@ -270,7 +270,7 @@ func TestLimits(t *testing.T) {
 // TestMaxSize tries the operator's limit on a mail at its edge.
 func TestMaxSize(t *testing.T) {
 	f := trust.Filter{MaxSize: 1000}
-	sc := &scanner{filter: f, judge: Judge{Filter: f}, apart: true}
+	sc := &scanner{filter: f, judge: &Judge{Filter: f}, apart: true}
 	for _, n := range []int64{999, 1000, 1001} {
 		if big, whole := sc.tooBig(n), sc.bytesToAllow(n) == n; big != (n > 1000) || whole == big {
 			t.Errorf("%d bytes: too big %v, read to the end %v", n, big, whole)

@@ -23,7 +23,7 @@ const maxUnverified = 24 * time.Hour
 // be for us. The header in the kept mail decides whether it is accepted.
 //
 // After an *UnprovenError the mail is not kept, and must be tried again.
-func (j Judge) prove(ctx context.Context, m *Message, body io.Reader, keep Keep) (v trust.BodyVerdict, err error) {
+func (j *Judge) prove(ctx context.Context, m *Message, body io.Reader, keep Keep) (v trust.BodyVerdict, err error) {
 	if m.Gate != "" || j.Filter.Require == trust.RequireFrom {
 		return v, keep(m, body)
 	}
@@ -46,7 +46,7 @@ func (j Judge) prove(ctx context.Context, m *Message, body io.Reader, keep Keep)
 
 // proveBody writes the mail to a temporary file, because it must be read to its end before its
 // first byte is kept.
-func (j Judge) proveBody(ctx context.Context, m *Message, head trust.HeaderVerdict, body io.Reader, keep Keep) (v trust.BodyVerdict, err error) {
+func (j *Judge) proveBody(ctx context.Context, m *Message, head trust.HeaderVerdict, body io.Reader, keep Keep) (v trust.BodyVerdict, err error) {
 	if j.Filter.Verify == trust.VerifyDKIM && j.late() {
 		return v, &trust.UnprovenError{Err: errors.New("the time limit of the scan is reached")}
 	}

@@ -186,7 +186,7 @@ type scanner struct {
 	*Session // sees the mailbox as it was at SELECT
 	ctx      context.Context
 	filter   trust.Filter
-	judge    Judge // with that filter
+	judge    *Judge // with that filter
 	keep     Keep
 	left     int  // mails that may still be accepted
 	apart    bool // this is FetchLarge

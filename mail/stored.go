@@ -10,7 +10,6 @@ import (
 	"net/mail"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -147,14 +146,13 @@ func isMaildir(name string) bool {
 	return true
 }
 
-// maildir reads cur or new of a Maildir, by the time in the names of the mails. A mail that another
-// program has moved meanwhile is left out.
+// maildir reads cur or new of a Maildir, by the names of the mails, which begin with the time. A mail
+// that another program has moved meanwhile is left out.
 func (r *StoredReader) maildir(name string) error {
 	entries, err := os.ReadDir(name)
 	if err != nil {
 		return r.Skip(name, fileError(err))
 	}
-	slices.SortStableFunc(entries, func(a, b fs.DirEntry) int { return maildirTime(a.Name()).Compare(maildirTime(b.Name())) })
 	for _, e := range entries {
 		if e.IsDir() || strings.HasPrefix(e.Name(), ".") {
 			continue

@@ -20,7 +20,7 @@ func WhyLetIn(e cycle.Explanation) string {
 	if !e.Addressee.Mine {
 		return "it was released from quarantine"
 	}
-	return strings.Join(append([]string{addresseeWords(e)}, evidenceWords(e)...), "; ")
+	return strings.Join(append([]string{addresseeWords(&e)}, evidenceWords(&e)...), "; ")
 }
 
 // maxOwnText is how many characters of a mail's own text an explanation quotes.
@@ -84,7 +84,7 @@ func gateDecided(gate, reason, field, read string) string {
 	return text
 }
 
-// gateRemedy tells the operator what to do about a rejected mail. number is its number in
+// gateRemedy tells the operator the next step for a rejected mail. number is its number in
 // quarantine, or "" for a mail that is not there.
 func gateRemedy(gate, reason, number string) string {
 	release := "`agentstateloop inbox list --quarantined` has its number, and `agentstateloop inbox release NUMBER` lets it in."
@@ -99,7 +99,7 @@ func gateRemedy(gate, reason, number string) string {
 	case trust.GateAuto, trust.GateList:
 		return "If you wrote it by hand: " + release
 	case trust.GateSize:
-		return "Send it with smaller attachments, or raise max_size in [mail]."
+		return "Send it with smaller attachments."
 	case trust.GateTrust:
 		return trustRemedy(reason) + " If you wrote it: " + release
 	case state.GateRestored:
@@ -124,7 +124,7 @@ func trustRemedy(reason string) string {
 }
 
 // explanationVerdict is the first line of an explanation.
-func explanationVerdict(e cycle.Explanation, now time.Time) string {
+func explanationVerdict(e *cycle.Explanation, now time.Time) string {
 	switch e.Outcome {
 	case cycle.AsMessage:
 		switch {
@@ -157,7 +157,7 @@ func explanationVerdict(e cycle.Explanation, now time.Time) string {
 }
 
 // ignoredWords tells why a mail is not for the agent.
-func ignoredWords(e cycle.Explanation) string {
+func ignoredWords(e *cycle.Explanation) string {
 	switch {
 	case e.Addressee.Field == "From" && e.From == "":
 		return "it has no sender"
@@ -169,8 +169,8 @@ func ignoredWords(e cycle.Explanation) string {
 	return "its subject does not call @" + e.Handle + ", and it answers no mail of @" + e.Handle
 }
 
-// explanationRemedy tells the operator what to do next.
-func explanationRemedy(e cycle.Explanation) string {
+// explanationRemedy tells the operator the next step.
+func explanationRemedy(e *cycle.Explanation) string {
 	switch e.Outcome {
 	case cycle.AsMessage, cycle.AsControl, cycle.AsAnswer, cycle.AsConsent:
 		return "If it has not come in: look for it in the spam folder and the other folders of " + plain.Line(e.Address) + ", then run `agentstateloop poll`."
@@ -192,7 +192,7 @@ func explanationRemedy(e cycle.Explanation) string {
 	return ""
 }
 
-// Explanation tells in plain sentences, one a line, what a poll would do with a mail and why. The
+// Explanation tells in plain sentences, one a line, the fate of a mail in a poll and the reason. The
 // first line is the verdict, and the second the remedy if there is one.
 func Explanation(e cycle.Explanation, now time.Time) string {
 	var b strings.Builder
@@ -201,18 +201,18 @@ func Explanation(e cycle.Explanation, now time.Time) string {
 			fmt.Fprintf(&b, "%-9s %s\n", label+":", text)
 		}
 	}
-	line("verdict", explanationVerdict(e, now))
-	line("next", explanationRemedy(e))
-	line("mail", explainedMail(e, now))
-	line("for", addresseeWords(e))
+	line("verdict", explanationVerdict(&e, now))
+	line("next", explanationRemedy(&e))
+	line("mail", explainedMail(&e, now))
+	line("for", addresseeWords(&e))
 	if e.Gate != "" {
 		line("gate", gateDecided(e.Gate, e.Reason, e.Field, e.Read))
 	}
-	for _, text := range evidenceWords(e) {
+	for _, text := range evidenceWords(&e) {
 		line("proof", text)
 	}
-	line("thread", threadWords(e))
-	line("text", textWords(e))
+	line("thread", threadWords(&e))
+	line("text", textWords(&e))
 	for _, f := range e.Files {
 		line("file", f.Line())
 	}
@@ -223,13 +223,13 @@ func Explanation(e cycle.Explanation, now time.Time) string {
 }
 
 // explainedMail names the mail.
-func explainedMail(e cycle.Explanation, now time.Time) string {
-	return fmt.Sprintf("from %s, subject %s, arrived %s, %s", cmp.Or(plain.Brief(e.From), "nobody"),
+func explainedMail(e *cycle.Explanation, now time.Time) string {
+	return fmt.Sprintf("from %s, subject %s, arrived %s, %s", cmp.Or(plain.Brief(e.From), "an unknown sender"),
 		cmp.Or(inQuotes(plain.Brief(e.Subject)), "none"), terminal.Clock(e.At, now), plain.Size(e.Size))
 }
 
 // addresseeWords tells which field makes the mail one for this agent, or keeps it from being one.
-func addresseeWords(e cycle.Explanation) string {
+func addresseeWords(e *cycle.Explanation) string {
 	a := e.Addressee
 	read := plain.Brief(a.Read)
 	switch {
@@ -238,17 +238,17 @@ func addresseeWords(e cycle.Explanation) string {
 	case a.Mine:
 		return "@" + e.Handle + ", because " + a.Field + " names a mail of the agent: " + read
 	case a.Field == "From":
-		return "nobody here: From was read as " + cmp.Or(read, "nobody")
+		return "not this agent: From was read as " + cmp.Or(read, "empty")
 	case read != "":
-		return "others: Subject calls " + read
+		return "not this agent: Subject calls " + read
 	case e.Uncalled:
-		return "nobody: it is to the agent's address, but Subject calls no agent"
+		return "not this agent: To has its address, but Subject does not call an agent"
 	}
-	return "nobody here: Subject calls no agent"
+	return "not this agent: Subject does not call an agent"
 }
 
 // evidenceWords describes the evidence about the sender.
-func evidenceWords(e cycle.Explanation) (lines []string) {
+func evidenceWords(e *cycle.Explanation) (lines []string) {
 	if !e.Addressee.Mine {
 		return nil
 	}
@@ -261,8 +261,8 @@ func evidenceWords(e cycle.Explanation) (lines []string) {
 	if e.Evidence.Results != "" {
 		lines = append(lines, "the server's Authentication-Results: "+plain.Brief(e.Evidence.Results))
 	}
-	for _, s := range e.Evidence.Signatures {
-		lines = append(lines, signatureWords(s))
+	for i := range e.Evidence.Signatures {
+		lines = append(lines, signatureWords(&e.Evidence.Signatures[i]))
 	}
 	switch {
 	case e.Evidence.Whole:
@@ -274,7 +274,7 @@ func evidenceWords(e cycle.Explanation) (lines []string) {
 }
 
 // signatureWords describes one DKIM signature.
-func signatureWords(s trust.SignatureEvidence) string {
+func signatureWords(s *trust.SignatureEvidence) string {
 	text := "DKIM signature of " + cmp.Or(plain.Brief(s.Domain), "an unknown domain")
 	if s.Selector != "" {
 		text += ", selector " + plain.Brief(s.Selector)
@@ -294,7 +294,7 @@ func signatureWords(s trust.SignatureEvidence) string {
 }
 
 // threadWords names the conversation of a mail.
-func threadWords(e cycle.Explanation) string {
+func threadWords(e *cycle.Explanation) string {
 	if e.Outcome == cycle.AsIgnored || e.Outcome == cycle.AsReport {
 		return ""
 	}
@@ -309,7 +309,7 @@ func threadWords(e cycle.Explanation) string {
 }
 
 // textWords describes the text that the agent would get.
-func textWords(e cycle.Explanation) string {
+func textWords(e *cycle.Explanation) string {
 	if e.Outcome == cycle.AsIgnored || e.Outcome == cycle.AsReport || e.Gate == trust.GateSize {
 		return ""
 	}
@@ -325,7 +325,7 @@ func textWords(e cycle.Explanation) string {
 
 // ExplanationRow returns the cells of a mail in a table: arrival, sender, subject and verdict.
 func ExplanationRow(e cycle.Explanation, now time.Time) []string {
-	return []string{terminal.Clock(e.At, now), cmp.Or(plain.Line(e.From), "-"), cmp.Or(plain.Line(e.Subject), "(no subject)"), explanationVerdict(e, now)}
+	return []string{terminal.Clock(e.At, now), cmp.Or(plain.Line(e.From), "-"), cmp.Or(plain.Line(e.Subject), "(no subject)"), explanationVerdict(&e, now)}
 }
 
 // outcomeCounts are the words of a number of mails with each outcome, in the order of the summary.

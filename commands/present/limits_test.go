@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/commands/terminal"
+	"agentstateloop/cycle"
 	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/state"
@@ -23,6 +24,9 @@ func TestTextLimits(t *testing.T) {
 			}
 			rest := utf8.RuneCountInString(line(1)) - 1
 			return strings.HasSuffix(line(int(n)-rest), "x")
+		}},
+		{Const: "maxOwnText", Max: 300, Within: func(t *testing.T, n int64) bool {
+			return strings.Contains(Explanation(cycle.Explanation{Outcome: cycle.AsMessage, Text: x(n)}, now), `"`+x(n)+`"`)
 		}},
 		{Const: "maxObstacles", Max: 5, Within: func(t *testing.T, n int64) bool {
 			text := Status(new(terminal.Output), view.Status{Obstacles: make([]string, n)}, "", false, now)

@@ -171,7 +171,7 @@ func replayedTurns(s replay.Summary) string {
 }
 
 func replayedWaits(s replay.Summary) string {
-	text := "nobody waited for an answer"
+	text := "there was no answer"
 	if w := s.Wait; w.Longest > 0 {
 		text = fmt.Sprintf("half of the answers came within %s, 9 of 10 within %s, all within %s", terminal.Short(w.Median), terminal.Short(w.P90), terminal.Short(w.Longest))
 	}
@@ -196,7 +196,7 @@ func replayedSent(s replay.Summary) string {
 	for _, kind := range others {
 		all = append(all, count{s.Sent[kind], string(kind), string(kind) + "s"})
 	}
-	return cmp.Or(counts(all), "none besides answers")
+	return cmp.Or(counts(all), "only answers")
 }
 
 func replayedPhases(s replay.Summary) string {

@@ -43,7 +43,7 @@ func (a *Assumed) Fix(turnTime *time.Duration, cost *state.Micros) {
 	}
 }
 
-// What is assumed of a turn if the agent has no history.
+// The assumed figures of a turn without a history.
 const (
 	assumedTime = 90 * time.Second
 	assumedCost = state.Dollar / 10
@@ -64,7 +64,7 @@ type pastTurn struct {
 }
 
 // Assume returns the figures of an agent with this history: the medians of the last turns with the
-// model that ran last. free is set if the runner costs nothing.
+// model that ran last. free is set if the runner is free of charge.
 func Assume(history iter.Seq2[state.Line, error], free bool) (Assumed, error) {
 	running := map[string]*pastTurn{}
 	var ended []*pastTurn

@@ -20,8 +20,8 @@ type Mails struct {
 // maxHeader is how many bytes of a mail are held to find its time.
 const maxHeader = 64 << 10
 
-// Find finds the mails of files and folders. It holds none of them. skip gets each file that cannot
-// be read. maxSize limits the bytes of a mail that are held later.
+// Find finds the mails of files and folders, without holding their bytes. skip gets each file that
+// cannot be read. maxSize limits the bytes of a mail that are held later.
 func Find(names []string, maxSize int64, now time.Time, skip func(name string, why error) error) (*Mails, error) {
 	ms := &Mails{reader: mail.StoredReader{MaxSize: maxSize, Now: func() time.Time { return time.Time{} }}}
 	last := mail.Stored{}

@@ -12,9 +12,9 @@ import (
 	"agentstateloop/state"
 )
 
-// The player plays the time of a replay. It decides nothing: state.Step is the machine, the state
-// names the times of the next polls, and a Judge names the event of a mail. The player moves the
-// clock from one such time to the next, and does what a poll does there, without its servers.
+// The player plays the time of a replay. It has no rules: state.Step is the machine, the state names
+// the times of the next polls, and an Explainer returns the events of a mail. The player moves the
+// clock from one such time to the next, and makes the steps of a poll there, without its servers.
 
 // player is one replay under way.
 type player struct {
@@ -78,7 +78,7 @@ func (p *player) advance(to time.Time) {
 	p.now = to
 }
 
-// next returns the next time at which something happens, and what it is.
+// next returns the time of the next event, and the function that plays it.
 func (p *player) next() (at time.Time, do func() error, err error) {
 	if at, err = p.fires(); err != nil {
 		return at, nil, err
@@ -339,7 +339,7 @@ func (t *assumedTurn) costAt(now time.Time) state.Micros {
 	return t.figure.Cost
 }
 
-// step steps the machine and tells what has changed.
+// step steps the machine and tells its history lines to the story.
 func (p *player) step(events ...state.Event) {
 	p.state = p.Agent.Step(p.state, events, p.Agent.Policy, p.now)
 	p.story.tell(p.state)

@@ -1,14 +1,14 @@
-// Package replay shows what the mails of some time would have caused: phases, acks, turns and their
-// cost. It plays them on a clock of its own, from the state of an agent that has never polled.
+// Package replay shows the effects that the mails of some time would have had: phases, acks, turns and
+// their cost. It plays them on a clock of its own, from the state of an agent that has never polled.
 //
 //	mails, by their dates ──▶ Explainer.Admit ──▶ events ──▶ state.Step ──▶ history lines ──▶ entries, summary
 //	                                 ▲                            │
 //	                                 └─────── state, next times ◀─┘
 //
-// It decides nothing itself. The gates are those of a poll, the machine is state.Step with the
+// It has no rules of its own. The gates are those of a poll, the machine is state.Step with the
 // policy of the agent, and the state names the times of the next polls. Three things are assumed:
-// the time of a turn, its cost, and that nothing fails. Nothing is sent, no file is written, and no
-// lock is taken.
+// the time of a turn, its cost, and that all servers and turns work. A replay sends no mail, writes no
+// file and takes no lock.
 package replay
 
 import (

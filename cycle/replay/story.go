@@ -8,7 +8,7 @@ import (
 	"agentstateloop/state"
 )
 
-// Kind is what an entry tells.
+// Kind names the event of an entry.
 type Kind string
 
 // The kinds of entries. The mails of the agent follow the kinds of the machine.
@@ -43,7 +43,8 @@ type Entry struct {
 	Until               time.Time     // of a message that waits
 }
 
-// story collects the entries and the summary of a replay. It reads what the machine has recorded.
+// story collects the entries and the summary of a replay. It reads the lines that the machine
+// records.
 type story struct {
 	emit func(Entry) error                               // nil: only the summary is wanted
 	text func(state.State, state.Effect) (string, error) // of a mail of ours
@@ -52,7 +53,7 @@ type story struct {
 	waits []time.Duration
 
 	mails   map[string]decided // of the messages in the inbox, by key
-	fresh   []string           // keys of the mails of this poll, of which nothing is recorded yet
+	fresh   []string           // keys of the mails of this poll that have no history line yet
 	replies map[string]reply   // that have not left, by id
 
 	held  []Entry // not shown yet, because a mail may have come before them

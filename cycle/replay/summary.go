@@ -14,7 +14,7 @@ type Summary struct {
 
 	Mails     int // of that time
 	Others    int // not for this agent
-	Undecided int // of which nobody can say now who wrote them, or that cannot be read any more
+	Undecided int // whose sender cannot be proved now, or that cannot be read any more
 	Messages  int // that passed the gates
 	Controls  int // STOP, HALT, GO or STATUS
 	Copies    int

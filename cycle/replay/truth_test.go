@@ -183,7 +183,7 @@ func (w *world) agent() *cycle.Agent {
 
 // poll polls. Another process may be about to end its poll.
 func (w *world) poll(a *cycle.Agent, ifDue bool) {
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) { // the runner of the turn may hold the lock for its ack
 		_, err := a.Poll(w.t.Context(), cycle.PollOptions{IfDue: ifDue})
 		if errors.Is(err, cycle.ErrBusy) && time.Since(began) < 20*time.Second {
 			continue
@@ -279,7 +279,7 @@ func (w *world) toNextPollOrAck(other *cycle.Agent, ends time.Time) {
 			if time.Since(began) > 20*time.Second {
 				w.t.Fatal("the ack is not made")
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // another goroutine makes it
 		}
 		return
 	}
