@@ -2,6 +2,8 @@ package commands
 
 import (
 	"cmp"
+	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +59,7 @@ Examples:
 			textFlag(&o.turnCost, "turn-cost", "cost of each turn, in `USD`"),
 			switchFlag(&o.offline, "offline", "do not ask the DNS for keys"),
 		},
-		Action: p.agentAction(1, maxExplained, o.run),
+		Action: p.agentAction(1, math.MaxInt, o.run),
 	}
 }
 
@@ -73,7 +75,7 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 		return err
 	}
 	skipped := 0
-	mails, err := replay.Find(c.args, max(a.Mail.Filter.MaxSize, maxMailHeld), c.now(), func(name string, why error) error {
+	mails, err := replay.Find(c.args, a.Mail.Filter.MaxSize, c.now(), func(name string, why error) error {
 		skipped++
 		c.out.Warn("%s: %s", plain.Line(name), plain.Line(why.Error()))
 		return c.ctx.Err()
@@ -87,14 +89,17 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 		return err
 	}
 	opts := replay.Options{Agent: a, Mails: mails, From: from, To: to, Listen: o.listen, Offline: o.offline, Assumed: assumed}
-	printer := present.NewReplayPrinter(c.out.Stdout, zone)
+	story := present.NewReplayStory(zone)
 	switch {
 	case o.summary:
 	case c.json:
 		opts.Emit = func(e replay.Entry) error { return c.out.JSONLine(replayLineOf(e)) }
 	default:
 		c.out.Printf("A replay for @%s of the mails from %s to %s.\nNothing is sent or changed.\n", a.Handle, from.In(zone).Format(time.DateTime), to.In(zone).Format(time.DateTime))
-		opts.Emit = printer.Print
+		opts.Emit = func(e replay.Entry) error {
+			_, err := io.WriteString(c.out.Stdout, story.Add(e))
+			return err
+		}
 	}
 	sum, err := replay.Run(c.ctx, opts)
 	if err != nil {
@@ -104,7 +109,7 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 	if c.json {
 		return c.out.JSONLine(replayEnd(sum))
 	}
-	printer.End()
+	c.out.Verbatim(story.End())
 	return c.printReplay(sum, zone)
 }
 

@@ -3,7 +3,6 @@ package present
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -15,44 +14,40 @@ import (
 	"agentstateloop/state"
 )
 
-// ReplayPrinter prints the entries of a replay, as `demo` prints its story, day by day.
-type ReplayPrinter struct {
+// ReplayStory writes the entries of a replay, as `demo` prints its story, day by day.
+type ReplayStory struct {
 	lane timeline.Lane
-	out  *failingWriter
+	text *strings.Builder // of the lines that Add returns next
 	zone *time.Location
 	day  string
 }
 
-// NewReplayPrinter returns a printer to out, with the times of a zone.
-func NewReplayPrinter(out io.Writer, zone *time.Location) *ReplayPrinter {
-	w := &failingWriter{w: out}
-	return &ReplayPrinter{lane: timeline.Lane{Timeline: &timeline.Timeline{Out: w}, Phase: state.IDLE}, out: w, zone: zone}
+// NewReplayStory returns a story with the times of a zone.
+func NewReplayStory(zone *time.Location) *ReplayStory {
+	text := new(strings.Builder)
+	return &ReplayStory{lane: timeline.Lane{Timeline: &timeline.Timeline{Out: text}, Phase: state.IDLE}, text: text, zone: zone}
 }
 
-// failingWriter remembers the error of a write.
-type failingWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (f *failingWriter) Write(p []byte) (int, error) {
-	n, err := f.w.Write(p)
-	f.err = cmp.Or(f.err, err)
-	return n, err
+// lines returns the lines that are written and not returned yet.
+func (p *ReplayStory) lines() string {
+	text := p.text.String()
+	p.text.Reset()
+	return text
 }
 
 // maxReplayed is how many characters of a text of others are on a line.
 const maxReplayed = 100
 
-// Print prints an entry.
-func (p *ReplayPrinter) Print(e replay.Entry) error {
+// Add adds an entry, and returns the next lines of the story. Polls without news are counted, and come
+// with the entry after them.
+func (p *ReplayStory) Add(e replay.Entry) string {
 	if e.Kind == replay.Polls {
 		if e.Phase != p.lane.Phase {
 			p.lane.ShowEmpty()
 		}
 		p.lane.Phase = e.Phase
 		p.lane.Empty(e.Count)
-		return p.out.err
+		return p.lines()
 	}
 	p.lane.ShowEmpty() // these polls belong to the earlier phase
 	at := e.At.In(p.zone)
@@ -69,19 +64,20 @@ func (p *ReplayPrinter) Print(e replay.Entry) error {
 		direction = timeline.Out
 	}
 	p.lane.Event(direction, "%s", p.words(e))
-	return p.out.err
+	return p.lines()
 }
 
-// End ends the story: the summary follows.
-func (p *ReplayPrinter) End() {
+// End returns the last lines of the story. The summary follows them.
+func (p *ReplayStory) End() string {
 	p.lane.ShowEmpty()
 	if p.day != "" {
 		p.lane.Print("")
 	}
+	return p.lines()
 }
 
 // words describes an entry.
-func (p *ReplayPrinter) words(e replay.Entry) string {
+func (p *ReplayStory) words(e replay.Entry) string {
 	subject := fmt.Sprintf("%q", plain.Shorten(e.Subject, maxReplayed))
 	switch e.Kind {
 	case replay.MailIn:

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"agentstateloop/mail"
+	"agentstateloop/mail/message"
 )
 
 // Mails are the mails of files, with the times at which they came (see mail.StoredReader).
@@ -17,16 +18,13 @@ type Mails struct {
 	Unordered int // mails of an mbox that are older than the mail before them
 }
 
-// maxHeader is how many bytes of a mail are held to find its time.
-const maxHeader = 64 << 10
-
 // Find finds the mails of files and folders, without holding their bytes. skip gets each file that
 // cannot be read. maxSize limits the bytes of a mail that are held later.
 func Find(names []string, maxSize int64, now time.Time, skip func(name string, why error) error) (*Mails, error) {
 	ms := &Mails{reader: mail.StoredReader{MaxSize: maxSize, Now: func() time.Time { return time.Time{} }}}
 	last := mail.Stored{}
 	finder := ms.reader
-	finder.MaxSize, finder.Skip = maxHeader, skip
+	finder.MaxSize, finder.Skip = message.MaxHeader, skip // its time is in its header
 	finder.Take = func(m mail.Stored) error {
 		m.Raw = nil
 		switch {

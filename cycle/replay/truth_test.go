@@ -408,7 +408,14 @@ func TestReplayIsTrue(t *testing.T) {
 				t.Parallel()
 				letters, until := randomLetters(rand.New(rand.NewPCG(uint64(seed), 34)), 30), midnight.Add(48*time.Hour)
 				want := live(t, st, letters, until)
-				got, _ := replayed(t, st, letters, until)
+				got, sum := replayed(t, st, letters, until)
+				parts := sum.Others + sum.Undecided + sum.Messages + sum.Controls + sum.Copies
+				for _, a := range sum.Aside {
+					parts += a.Count
+				}
+				if parts != len(letters) || sum.Mails != len(letters) {
+					t.Errorf("%d mails have %d parts, want %d: %+v", sum.Mails, parts, len(letters), sum)
+				}
 				if diff := firstDifference(got, want); diff != "" {
 					t.Errorf("%s", diff)
 				}
