@@ -75,11 +75,14 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 		return err
 	}
 	skipped := 0
-	mails, err := replay.Find(c.args, a.Mail.Filter.MaxSize, c.now(), func(name string, why error) error {
+	mails, err := replay.Find(c.ctx, c.args, a.Mail.Filter.MaxSize, c.now(), func(name string, why error) error {
 		skipped++
 		c.out.Warn("%s: %s", plain.Line(name), plain.Line(why.Error()))
-		return c.ctx.Err()
+		return nil
 	})
+	if c.ctx.Err() != nil {
+		return cycle.ErrInterrupted
+	}
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,7 @@ func TestTimesOfMails(t *testing.T) {
 	write("box/new/undated", rest)
 	write("box/new/future", "Date: Mon, 2 Mar 2026 12:00:01 +0000\n"+rest)
 	write("in.mbox", "From x Mon Mar  2 07:30:00 2026\n"+date+rest+"\nFrom x Mon Mar  2 06:30:00 2026\n"+rest)
-	ms, err := Find([]string{filepath.Join(dir, "box"), filepath.Join(dir, "in.mbox")}, 1<<20, noon, func(_ string, why error) error { return why })
+	ms, err := Find(t.Context(), []string{filepath.Join(dir, "box"), filepath.Join(dir, "in.mbox")}, 1<<20, noon, func(_ string, why error) error { return why })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -20,7 +21,7 @@ type Mails struct {
 
 // Find finds the mails of files and folders, without holding their bytes. skip gets each file that
 // cannot be read. maxSize limits the bytes of a mail that are held later.
-func Find(names []string, maxSize int64, now time.Time, skip func(name string, why error) error) (*Mails, error) {
+func Find(ctx context.Context, names []string, maxSize int64, now time.Time, skip func(name string, why error) error) (*Mails, error) {
 	ms := &Mails{reader: mail.StoredReader{MaxSize: maxSize, Now: func() time.Time { return time.Time{} }}}
 	last := mail.Stored{}
 	finder := ms.reader
@@ -30,16 +31,16 @@ func Find(names []string, maxSize int64, now time.Time, skip func(name string, w
 		switch {
 		case m.At.IsZero():
 			ms.Undated++
-			return nil
+			return ctx.Err()
 		case m.At.After(now):
 			ms.Future++
-			return nil
+			return ctx.Err()
 		case m.File == last.File && m.At.Before(last.At):
 			ms.Unordered++
 		}
 		last = m
 		ms.all = append(ms.all, m)
-		return nil
+		return ctx.Err()
 	}
 	for _, name := range names {
 		if err := finder.Read(name); err != nil {

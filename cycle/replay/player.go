@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"agentstateloop/cron"
@@ -89,8 +90,8 @@ func (p *player) next() (at time.Time, do func() error, err error) {
 			at, do = latest(t, p.now), then
 		}
 	}
-	if len(p.mails) > 0 && p.atOnce(p.mails[0].At) {
-		sooner(p.mails[0].At, p.poll)
+	if i := slices.IndexFunc(p.mails, func(m mail.Stored) bool { return m.At.After(p.now) }); i >= 0 && p.atOnce(p.mails[i].At) {
+		sooner(p.mails[i].At, p.poll)
 	}
 	if row, ok := p.state.NextTimed(p.Agent.Policy, p.now); ok && p.atOnce(row) {
 		sooner(row, p.pollWithoutCron)

@@ -317,7 +317,7 @@ func options(t testing.TB, a *cycle.Agent, st setting, letters []letter, until t
 	for n, l := range letters {
 		check(t, os.WriteFile(filepath.Join(box, fmt.Sprintf("%d.M%dP1.host:2,S", l.at.Unix(), n)), []byte(l.raw), 0o600))
 	}
-	mails, err := replay.Find([]string{filepath.Dir(box)}, 1<<20, until, func(name string, why error) error { return fmt.Errorf("%s: %w", name, why) })
+	mails, err := replay.Find(t.Context(), []string{filepath.Dir(box)}, 1<<20, until, func(name string, why error) error { return fmt.Errorf("%s: %w", name, why) })
 	check(t, err)
 	return replay.Options{
 		Agent: a, From: midnight, To: until, Mails: mails, Listen: st.listen, Assumed: replay.Assumed{Normal: st.figure, Low: st.figure},
@@ -340,10 +340,10 @@ func randomLetters(r *rand.Rand, n int) (all []letter) {
 			at = all[len(all)-1].at.Add(time.Duration(1+r.IntN(9)) * time.Minute)
 		}
 		call := "@" + handle + " "
-		switch r.IntN(14) {
-		case 0:
+		switch r.IntN(15) {
+		case 0, 13:
 			all = append(all, write(at, operator, call+"now", []string{"STOP", "HALT", "STATUS"}[r.IntN(3)]))
-			all = append(all, write(at.Add(7*time.Minute), operator, call+"now", "GO"))
+			all = append(all, write(at.Add(11*time.Minute), operator, call+"now", "GO"))
 		case 1:
 			all = append(all, write(at, operator, call+"away", "I am away", "Auto-Submitted: auto-replied"+crlf))
 		case 2:
@@ -376,7 +376,7 @@ func TestReplayIsTrue(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
-	eight, err := cron.ParseTimes("30 8 * * *")
+	eight, err := cron.ParseTimes("17 8 * * *")
 	check(t, err)
 	settings := map[string]setting{
 		"plain":       {figure: replay.Figure{Time: 40 * time.Second, Cost: state.Dollar / 10}},
@@ -394,14 +394,14 @@ func TestReplayIsTrue(t *testing.T) {
 			p.Location, p.IdleInterval, p.Ack = berlin, 2*time.Hour, false
 		}},
 		"a prompt": {figure: replay.Figure{Time: 90 * time.Second}, policy: func(p *state.Policy) {
-			p.Location, p.Prompts = berlin, []state.PromptPolicy{{Name: "report", At: "30 8 * * *", CatchUp: time.Hour, Next: eight.Next}}
+			p.Location, p.Prompts = berlin, []state.PromptPolicy{{Name: "report", At: "17 8 * * *", CatchUp: time.Hour, Next: eight.Next}}
 		}},
 		"a listener": {listen: true, policy: func(p *state.Policy) { p.Collect = 45 * time.Second }},
 	}
 	for name, st := range settings {
 		seeds := 1
-		if name == "plain" {
-			seeds = 4
+		if name == "plain" || name == "long turns" {
+			seeds = 3
 		}
 		for seed := range seeds {
 			t.Run(fmt.Sprintf("%s/%d", name, seed), func(t *testing.T) {
@@ -422,6 +422,24 @@ func TestReplayIsTrue(t *testing.T) {
 				t.Logf("%d equal lines", len(got))
 			})
 		}
+	}
+}
+
+// A poll of a replay takes as many mails as a poll of the program, and leaves the rest to the next one.
+func TestFloodIsTakenInParts(t *testing.T) {
+	t.Parallel()
+	var flood []letter
+	for n := range 450 {
+		flood = append(flood, write(midnight.Add(time.Hour+time.Duration(n+1)*time.Second), operator, "@"+handle+" work", "task"))
+	}
+	st, until := setting{policy: func(p *state.Policy) { p.Turns = false }}, midnight.Add(3*time.Hour)
+	want := live(t, st, flood, until)
+	got, sum := replayed(t, st, flood, until)
+	if diff := firstDifference(got, want); diff != "" {
+		t.Errorf("%s", diff)
+	}
+	if sum.Messages != len(flood) || sum.Unanswered != len(flood) {
+		t.Errorf("%d messages, of which %d wait; want %d", sum.Messages, sum.Unanswered, len(flood))
 	}
 }
 
