@@ -206,7 +206,12 @@ func replayedPhases(s replay.Summary) string {
 func replayedCost(s replay.Summary) string {
 	text := s.Cost.String()
 	if len(s.Days) > 0 {
-		dear := slices.MaxFunc(s.Days, func(a, b replay.Day) int { return cmp.Compare(a.Cost, b.Cost) })
+		dear := s.Days[0]
+		for _, d := range s.Days {
+			if d.Cost > dear.Cost {
+				dear = d
+			}
+		}
 		text += fmt.Sprintf(", at most %v on a day, %s", dear.Cost, dear.Day)
 	}
 	if s.DayBudget > 0 {

@@ -3,6 +3,7 @@ package replay
 import (
 	"iter"
 	"slices"
+	"sort"
 	"time"
 
 	"agentstateloop/cycle/view"
@@ -130,7 +131,7 @@ func figureOf(turns []*pastTurn, low bool) Figure {
 			times, costs = append(times, t.took), append(costs, t.cost)
 		}
 	}
-	slices.Sort(times)
-	slices.Sort(costs)
+	sort.Slice(times, func(i, j int) bool { return times[i] < times[j] }) // slices.Sort of such values would be new in the binary
+	sort.Slice(costs, func(i, j int) bool { return costs[i] < costs[j] })
 	return Figure{Time: times[len(times)/2], Cost: costs[len(costs)/2], Model: model, Turns: len(times)}
 }

@@ -152,7 +152,7 @@ func TestTimesOfMails(t *testing.T) {
 		t.Errorf("%d mails from 07:00 to 10:00, want 2", len(some))
 	}
 	for _, m := range ms.all { // the bytes are those of the same mail
-		again, err := ms.reader.Again(m)
+		again, err := ms.reader.Again(*m)
 		if err != nil || !strings.HasSuffix(string(again.Raw), "Subject: x\r\n\r\nhello\r\n") || again.Size != int64(len(again.Raw)) || strings.Count(string(again.Raw), "Subject") != 1 {
 			t.Errorf("%s: %q, %d bytes, %v", m.Name, again.Raw, again.Size, err)
 		}

@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"slices"
+	"sort"
 	"time"
 
 	"agentstateloop/mail"
@@ -11,7 +12,7 @@ import (
 
 // Mails are the mails of files, with the times at which they came (see mail.StoredReader).
 type Mails struct {
-	all    []mail.Stored // without their bytes
+	all    []*mail.Stored // without their bytes
 	reader mail.StoredReader
 
 	Undated   int // mails without a date; they are left out
@@ -39,7 +40,7 @@ func Find(ctx context.Context, names []string, maxSize int64, now time.Time, ski
 			ms.Unordered++
 		}
 		last = m
-		ms.all = append(ms.all, m)
+		ms.all = append(ms.all, &m)
 		return ctx.Err()
 	}
 	for _, name := range names {
@@ -47,7 +48,7 @@ func Find(ctx context.Context, names []string, maxSize int64, now time.Time, ski
 			return nil, err
 		}
 	}
-	slices.SortStableFunc(ms.all, func(a, b mail.Stored) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(ms.all, func(a, b *mail.Stored) int { return a.At.Compare(b.At) })
 	return ms, nil
 }
 
@@ -60,10 +61,9 @@ func (ms *Mails) Last() time.Time {
 }
 
 // between returns the mails from a time to another, without those at the end.
-func (ms *Mails) between(from, to time.Time) []mail.Stored {
+func (ms *Mails) between(from, to time.Time) []*mail.Stored {
 	at := func(t time.Time) int {
-		i, _ := slices.BinarySearchFunc(ms.all, t, func(m mail.Stored, t time.Time) int { return m.At.Compare(t) })
-		return i
+		return sort.Search(len(ms.all), func(i int) bool { return !ms.all[i].At.Before(t) })
 	}
 	return ms.all[at(from):max(at(from), at(to))]
 }

@@ -22,7 +22,7 @@ type player struct {
 	Options
 	ctx   context.Context
 	state state.State
-	mails []mail.Stored // that have not come yet
+	mails []*mail.Stored // that have not come yet
 	now   time.Time
 	judge *cycle.Explainer
 	lines map[time.Duration]cron.Times // the crontab line of each interval
@@ -55,7 +55,7 @@ func (p *player) play() error {
 		}
 		if p.over(at) {
 			p.advance(latest(p.now, p.To))
-			return p.story.end(p.state, p.now)
+			return p.story.end(&p.state, p.now)
 		}
 		p.advance(at)
 		if err := do(); err != nil {
@@ -90,7 +90,7 @@ func (p *player) next() (at time.Time, do func() error, err error) {
 			at, do = latest(t, p.now), then
 		}
 	}
-	if i := slices.IndexFunc(p.mails, func(m mail.Stored) bool { return m.At.After(p.now) }); i >= 0 && p.atOnce(p.mails[i].At) {
+	if i := slices.IndexFunc(p.mails, func(m *mail.Stored) bool { return m.At.After(p.now) }); i >= 0 && p.atOnce(p.mails[i].At) {
 		sooner(p.mails[i].At, p.poll)
 	}
 	if row, ok := p.state.NextTimed(p.Agent.Policy, p.now); ok && p.atOnce(row) {
@@ -173,7 +173,7 @@ func (p *player) poll() error {
 		return err
 	}
 	p.step(events...)
-	p.story.tookCopies(p.state)
+	p.story.tookCopies(&p.state)
 	p.challenge()
 	if err := p.perform(); err != nil {
 		return err
@@ -195,7 +195,7 @@ func (p *player) observe() (events []state.Event, taken []decided, err error) {
 		if room <= 0 { // an unread mail may be the operator's, so this is not silence
 			return append(events, state.SourceFailed{Source: state.Mail}, state.Polled{}), taken, nil
 		}
-		d, found, err := p.decide(p.mails[0])
+		d, found, err := p.decide(*p.mails[0])
 		if err != nil {
 			return nil, nil, err
 		}
@@ -264,7 +264,7 @@ func (p *player) perform() error {
 		}
 		e := due[0]
 		p.step(state.Sending{ID: e.ID})
-		if err := p.story.sent(p.state, e); err != nil {
+		if err := p.story.sent(&p.state, e); err != nil {
 			return err
 		}
 		p.step(state.Sent{ID: e.ID})
@@ -343,7 +343,7 @@ func (t *assumedTurn) costAt(now time.Time) state.Micros {
 // step steps the machine and tells its history lines to the story.
 func (p *player) step(events ...state.Event) {
 	p.state = p.Agent.Step(p.state, events, p.Agent.Policy, p.now)
-	p.story.tell(p.state)
+	p.story.tell(&p.state)
 }
 
 // latest returns the later of two times.

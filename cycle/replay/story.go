@@ -56,7 +56,7 @@ type story struct {
 	fresh   []string           // keys of the mails of this poll that have no history line yet
 	replies map[string]reply   // that have not left, by id
 
-	held  []Entry // not shown yet, because a mail may have come before them
+	held  []*Entry // not shown yet, because a mail may have come before them
 	shown time.Time
 	news  bool         // since the poll began
 	cost  state.Micros // of the turn that ends in this step
@@ -76,7 +76,7 @@ func (st *story) beginPoll(phase state.Phase, taken []decided) error {
 	for _, d := range taken {
 		st.take(d, phase)
 	}
-	slices.SortStableFunc(st.held, func(a, b Entry) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(st.held, func(a, b *Entry) int { return a.At.Compare(b.At) })
 	n := len(st.held)
 	if n > 0 && st.held[n-1].Kind == Polls {
 		n-- // its number may rise
@@ -91,7 +91,7 @@ func (st *story) show(n int) error {
 		if st.emit == nil {
 			continue
 		}
-		if err := st.emit(e); err != nil {
+		if err := st.emit(*e); err != nil {
 			return err
 		}
 	}
@@ -115,14 +115,14 @@ func (st *story) take(d decided, phase state.Phase) {
 		st.mails[d.key] = d
 		st.fresh = append(st.fresh, d.key)
 	}
-	st.held = append(st.held, Entry{
+	st.held = append(st.held, &Entry{
 		At: latest(d.At, st.shown), Phase: phase, Kind: MailIn,
 		File: d.Name, From: d.from, Subject: d.subject, Gate: d.gate, Reason: d.reason,
 	})
 }
 
 // tookCopies notes that the machine knew the other mails of a poll.
-func (st *story) tookCopies(s state.State) {
+func (st *story) tookCopies(s *state.State) {
 	for _, key := range st.fresh {
 		st.sum.Copies++
 		st.note(s, Entry{Kind: Copy, File: st.mails[key].Name, Subject: st.mails[key].subject})
@@ -140,21 +140,21 @@ func (st *story) endPoll(now time.Time, phase state.Phase) {
 		st.held[n-1].Count++
 		return
 	}
-	st.held = append(st.held, Entry{At: now, Phase: phase, Kind: Polls, Count: 1})
+	st.held = append(st.held, &Entry{At: now, Phase: phase, Kind: Polls, Count: 1})
 }
 
 // note adds an entry.
-func (st *story) note(s state.State, e Entry) {
+func (st *story) note(s *state.State, e Entry) {
 	st.news = true
 	e.At, e.Phase = s.LastStep, cmp.Or(e.Phase, s.Phase)
-	st.held = append(st.held, e)
+	st.held = append(st.held, &e)
 }
 
 // pass counts the time in a phase.
 func (st *story) pass(phase state.Phase, d time.Duration) { st.sum.Phases[phase] += d }
 
 // tell notes the history lines of a step.
-func (st *story) tell(s state.State) {
+func (st *story) tell(s *state.State) {
 	st.cost = 0
 	for _, l := range s.Lines {
 		st.line(s, l)
@@ -162,7 +162,7 @@ func (st *story) tell(s state.State) {
 }
 
 // line notes a history line.
-func (st *story) line(s state.State, l state.Line) {
+func (st *story) line(s *state.State, l state.Line) {
 	switch l.Kind {
 	case state.LineTransition:
 		st.note(s, Entry{Phase: l.New, Kind: Phase, Text: string(l.Old), Reason: l.Reason})
@@ -206,7 +206,7 @@ func (st *story) recorded(key string) {
 }
 
 // message notes a message that came into the inbox.
-func (st *story) message(s state.State, msg state.Message) {
+func (st *story) message(s *state.State, msg state.Message) {
 	st.recorded(msg.Key)
 	if msg.Source == state.Clock {
 		st.sum.Prompts++
@@ -223,7 +223,7 @@ func (st *story) message(s state.State, msg state.Message) {
 }
 
 // task notes the end of a turn. Its messages are answered when the reply leaves.
-func (st *story) task(s state.State, l state.Line) {
+func (st *story) task(s *state.State, l state.Line) {
 	rows := slices.Clone(l.Collected)
 	if l.Row != nil {
 		rows = append(rows, *l.Row)
@@ -236,12 +236,12 @@ func (st *story) task(s state.State, l state.Line) {
 }
 
 // sent notes a mail of ours that leaves.
-func (st *story) sent(s state.State, e state.Effect) error {
+func (st *story) sent(s *state.State, e state.Effect) error {
 	if e.Kind == state.Reply {
 		st.answered(s, e)
 		return nil
 	}
-	text, err := st.text(s, e)
+	text, err := st.text(*s, e)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func (st *story) sent(s state.State, e state.Effect) error {
 }
 
 // answered notes the answer of a turn that leaves.
-func (st *story) answered(s state.State, e state.Effect) {
+func (st *story) answered(s *state.State, e state.Effect) {
 	r := st.replies[e.ID]
 	delete(st.replies, e.ID)
 	st.sum.Answers++
@@ -270,7 +270,7 @@ func (st *story) answered(s state.State, e state.Effect) {
 }
 
 // end completes the summary, and shows the last entries.
-func (st *story) end(s state.State, now time.Time) error {
+func (st *story) end(s *state.State, now time.Time) error {
 	st.sum.Ended, st.sum.Phase = now, s.Phase
 	for _, msg := range s.Inbox {
 		if msg.Source == state.Mail {

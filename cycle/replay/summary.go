@@ -2,6 +2,7 @@ package replay
 
 import (
 	"slices"
+	"sort"
 	"time"
 
 	"agentstateloop/state"
@@ -80,7 +81,7 @@ func waitsOf(waits []time.Duration) Wait {
 	if len(waits) == 0 {
 		return Wait{}
 	}
-	slices.Sort(waits)
+	sort.Slice(waits, func(i, j int) bool { return waits[i] < waits[j] })
 	return Wait{Median: rank(waits, 50), P90: rank(waits, 90), Longest: waits[len(waits)-1]}
 }
 
