@@ -40,7 +40,7 @@ asked.
 Examples:
   agentstateloop explain mail.eml
   agentstateloop explain --table ~/Maildir
-  agentstateloop explain --json inbox.mbox | jq 'select(.outcome == "quarantined")'`,
+  agentstateloop explain --json mbox | jq 'select(.gate == "trust")'`,
 		Flags: []cli.Flag{
 			switchFlag(&o.table, "table", "one line for each mail"),
 			switchFlag(&o.full, "full", "sentences for each mail"),

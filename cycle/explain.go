@@ -1,11 +1,13 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,6 +64,11 @@ type Explanation struct {
 	Require  string         `json:"require"`
 	Evidence trust.Evidence `json:"evidence"`
 
+	// Copy is the number of the message that the mail is a copy of, or the key of another item. ReadAt is
+	// when the mailbox was last read to its end; nil if it never was.
+	Copy   string     `json:"copy"`
+	ReadAt *time.Time `json:"read_at"`
+
 	Asks     bool   `json:"asks"`     // the operator would be asked whether they wrote it
 	Control  string `json:"control"`  // the control that the mail consists of, or ""
 	Question string `json:"question"` // id of the question, or of the challenge, that it answers, or ""
@@ -113,6 +120,7 @@ type Explainer struct {
 
 	accepter accepter
 	judge    *mail.Judge
+	taken    map[string]string // see copyOf; nil until it is needed
 }
 
 // ErrNoMail is the error for an agent that reads no mail.
@@ -212,16 +220,19 @@ func (x *Explainer) Explain(ctx context.Context, m FoundMail) (Explanation, erro
 		Require: x.judge.Filter.Require, Evidence: judged.Evidence, Uncalled: judged.Uncalled, Forged: judged.Forged,
 		Files: []files.ReceivedFile{}, Problems: []string{},
 	}
+	if read := x.State.Cursor.Complete; !read.IsZero() {
+		e.ReadAt = &read
+	}
 	if err != nil {
 		return e, err
 	}
 	switch {
-	case judged.Report != nil:
-		e.Outcome, e.Reason = AsReport, judged.Report.Reason
 	case judged.Unproven != nil:
 		e.Outcome, e.Reason = AsUndecided, judged.Unproven.Error()
 	case judged.Addressee.Mine:
 		x.outcome(&e, m, judged.Message, events)
+	case judged.Report != nil:
+		e.Outcome, e.Reason = AsReport, judged.Report.Reason
 	}
 	if e.Outcome != AsIgnored && e.Outcome != AsReport {
 		x.content(&e, m.Raw, judged.Message)
@@ -258,9 +269,31 @@ func (x *Explainer) outcome(e *Explanation, m FoundMail, taken mail.Message, eve
 			x.waits(e, next, m.Key)
 		}
 	}
-	if e.Outcome != AsQuarantine && e.Outcome != AsCounted {
-		e.Gate, e.Reason = "", ""
+	if !e.Rejected() {
+		e.Gate, e.Reason, e.Field, e.Read = "", "", e.Addressee.Field, e.Addressee.Read
 	}
+	if e.Outcome == AsDuplicate {
+		e.Copy = x.copyOf(taken)
+	}
+}
+
+// copyOf returns the number of the message that a mail is a copy of, or the key of another item. It
+// is "" if the history does not have it any more.
+func (x *Explainer) copyOf(m mail.Message) string {
+	if x.taken == nil {
+		x.taken = map[string]string{}
+		for l, err := range x.accepter.store.History() {
+			switch {
+			case err != nil:
+			case l.Kind == state.LineMessage && l.Message != nil:
+				x.taken[l.Digest], x.taken[l.Key] = strconv.FormatUint(l.Message.Seq, 10), strconv.FormatUint(l.Message.Seq, 10)
+			case l.Kind == state.LineControl || l.Kind == state.LineEdge:
+				x.taken[l.Digest] = l.Key
+			}
+		}
+		delete(x.taken, "")
+	}
+	return cmp.Or(x.taken[m.Digest], x.taken[m.OldDigest], x.taken[m.Key])
 }
 
 // waits sets why the message of a mail would wait in s.

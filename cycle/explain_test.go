@@ -2,6 +2,7 @@ package cycle_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -193,4 +194,54 @@ func tree(t *testing.T, dir string) string {
 		return err
 	}))
 	return b.String()
+}
+
+// TestExplainedState explains one mail in several states of the agent.
+func TestExplainedState(t *testing.T) {
+	h := newAwakeFixture(t)
+	explain := func(l letter) cycle.Explanation {
+		t.Helper()
+		e, err := h.agent.ExplainMail(t.Context(), l.raw(), h.clock.Now())
+		check(t, err)
+		return e
+	}
+	mail := letter{id: "<1@example.com>"}
+	if e := explain(mail); e.Outcome != cycle.AsMessage || e.Waits != "" || e.Ahead != 0 || e.ReadAt == nil || !e.ReadAt.Equal(morning) {
+		t.Errorf("idle: %+v", e)
+	}
+	h.halt()
+	if e := explain(mail); e.Waits != "the agent is halted" {
+		t.Errorf("halted: %+v", e)
+	}
+	h.queue("first things first")
+	if e := explain(mail); e.Ahead != 1 {
+		t.Errorf("one waits: %+v", e)
+	}
+	h.resume()
+	h.receive(mail)
+	h.pollAfter(time.Minute)
+	if e := explain(mail); e.Outcome != cycle.AsDuplicate || e.Copy != "2" {
+		t.Errorf("taken: %+v", e)
+	}
+	answer := replyTo(h.sentOf("reply")[0], "thanks")
+	answer.subject = "hello again"
+	if e := explain(answer); e.Outcome != cycle.AsMessage || e.Field != "In-Reply-To" || e.Answers != "reply" {
+		t.Errorf("an answer: %+v", e)
+	}
+	report := bounceOf(h.sentOf("reply")[0])
+	if e, err := h.agent.ExplainMail(t.Context(), report, h.clock.Now()); err != nil || e.Outcome != cycle.AsReport || !strings.Contains(e.Reason, "550 no such user") {
+		t.Errorf("a report: %+v, %v", e, err)
+	}
+	forged := bytes.Replace(report, []byte("Message-ID: <reply."), []byte("Message-ID: <reply.x"), 1)
+	if e, err := h.agent.ExplainMail(t.Context(), forged, h.clock.Now()); err != nil || e.Outcome != cycle.AsIgnored || !e.Forged {
+		t.Errorf("a forged report: %+v, %v", e, err)
+	}
+	h.agent.Policy.ByThread = true
+	if e := explain(letter{id: "<2@example.com>"}); e.Thread == "" {
+		t.Errorf("by thread: %+v", e)
+	}
+	h.agent.Mail = nil
+	if _, err := h.agent.Explainer(false); !errors.Is(err, cycle.ErrNoMail) {
+		t.Errorf("without mail: %v", err)
+	}
 }

@@ -28,7 +28,7 @@ type Judge struct {
 }
 
 // NewJudge returns a judge that decides as a scan of m with this filter does.
-func (m Mailbox) NewJudge(f trust.Filter) *Judge {
+func (m *Mailbox) NewJudge(f trust.Filter) *Judge {
 	return &Judge{
 		Filter: f.WithKeyCache(), Now: m.now, Room: m.Room, Timeout: m.timeout(),
 		late: func() bool { return false }, hold: func() func() { return func() {} },

@@ -20,7 +20,7 @@ func WhyLetIn(e cycle.Explanation) string {
 	if !e.Addressee.Mine {
 		return "it was released from quarantine"
 	}
-	return strings.Join(append([]string{addresseeWords(&e)}, evidenceWords(&e)...), "; ")
+	return plain.Line(strings.Join(append([]string{addresseeWords(&e)}, evidenceWords(&e)...), "; "))
 }
 
 // maxOwnText is how many characters of a mail's own text an explanation quotes.
@@ -143,6 +143,9 @@ func explanationVerdict(e *cycle.Explanation, now time.Time) string {
 	case cycle.AsConsent:
 		return "would let in " + plain.Line(e.Releases) + " from quarantine, by your YES"
 	case cycle.AsDuplicate:
+		if e.Copy != "" {
+			return "would be ignored: it is a copy of " + copyWords(e) + ", which was taken before"
+		}
 		return "would be ignored: it is a copy of a mail that was taken before"
 	case cycle.AsReport:
 		return "would be read as a delivery report about a mail of the agent"
@@ -159,6 +162,8 @@ func explanationVerdict(e *cycle.Explanation, now time.Time) string {
 // ignoredWords tells why a mail is not for the agent.
 func ignoredWords(e *cycle.Explanation) string {
 	switch {
+	case e.Forged:
+		return "it is a delivery report about a mail that only looks like one of @" + e.Handle
 	case e.Addressee.Field == "From" && e.From == "":
 		return "it has no sender"
 	case e.Addressee.Field == "From":
@@ -170,12 +175,16 @@ func ignoredWords(e *cycle.Explanation) string {
 }
 
 // explanationRemedy tells the operator the next step.
-func explanationRemedy(e *cycle.Explanation) string {
+func explanationRemedy(e *cycle.Explanation, now time.Time) string {
 	switch e.Outcome {
 	case cycle.AsMessage, cycle.AsControl, cycle.AsAnswer, cycle.AsConsent:
-		return "If it has not come in: look for it in the spam folder and the other folders of " + plain.Line(e.Address) + ", then run `agentstateloop poll`."
+		return missingRemedy(e, now)
 	case cycle.AsDuplicate:
-		return "`agentstateloop history` has the first copy. To have it done again, send it again as a new mail."
+		show := "`agentstateloop history` has the first copy."
+		if e.Copy != "" && !strings.Contains(e.Copy, ":") {
+			show = "`agentstateloop inbox show " + plain.Line(e.Copy) + "` shows it, with its answer."
+		}
+		return show + " To have it done again, send it as a new mail."
 	case cycle.AsQuarantine, cycle.AsCounted:
 		if e.Asks {
 			return "The agent asks you by mail whether you wrote it: answer with the line YES TOKEN of that mail."
@@ -184,6 +193,9 @@ func explanationRemedy(e *cycle.Explanation) string {
 	case cycle.AsUndecided:
 		return "Explain it again with a connection to the DNS, and without --offline."
 	case cycle.AsIgnored:
+		if e.Forged {
+			return ""
+		}
 		if e.Addressee.Field == "From" {
 			return "Send it from an address that is listed as operator in [mail], or add the address there."
 		}
@@ -192,17 +204,39 @@ func explanationRemedy(e *cycle.Explanation) string {
 	return ""
 }
 
+// missingRemedy tells the operator where to look for a mail that the agent would take and has not
+// taken.
+func missingRemedy(e *cycle.Explanation, now time.Time) string {
+	box := "the mailbox of " + plain.Line(e.Address)
+	switch {
+	case e.ReadAt == nil:
+		return "The agent has not read its mailbox yet: run `agentstateloop poll`."
+	case e.ReadAt.Before(e.At):
+		return "The agent last read its mailbox at " + terminal.Clock(*e.ReadAt, now) + ", before this mail arrived: run `agentstateloop poll`."
+	}
+	return "The agent has read its inbox since, at " + terminal.Clock(*e.ReadAt, now) + ", and has not taken this mail: it is in another folder of " + box +
+		", such as spam, or somebody had read it before the agent's first poll. Move it to the inbox, or send it again."
+}
+
+// copyWords names the first copy of a mail.
+func copyWords(e *cycle.Explanation) string {
+	if strings.Contains(e.Copy, ":") {
+		return plain.Line(e.Copy) // the key of a control or of an answer
+	}
+	return "message " + plain.Line(e.Copy)
+}
+
 // Explanation tells in plain sentences, one a line, the fate of a mail in a poll and the reason. The
 // first line is the verdict, and the second the remedy if there is one.
 func Explanation(e cycle.Explanation, now time.Time) string {
 	var b strings.Builder
 	line := func(label, text string) {
 		if text != "" {
-			fmt.Fprintf(&b, "%-9s %s\n", label+":", text)
+			fmt.Fprintf(&b, "%-9s %s\n", label+":", plain.Line(text))
 		}
 	}
 	line("verdict", explanationVerdict(&e, now))
-	line("next", explanationRemedy(&e))
+	line("next", explanationRemedy(&e, now))
 	line("mail", explainedMail(&e, now))
 	line("for", addresseeWords(&e))
 	if e.Gate != "" {
@@ -325,7 +359,7 @@ func textWords(e *cycle.Explanation) string {
 
 // ExplanationRow returns the cells of a mail in a table: arrival, sender, subject and verdict.
 func ExplanationRow(e cycle.Explanation, now time.Time) []string {
-	return []string{terminal.Clock(e.At, now), cmp.Or(plain.Line(e.From), "-"), cmp.Or(plain.Line(e.Subject), "(no subject)"), explanationVerdict(&e, now)}
+	return []string{terminal.Clock(e.At, now), cmp.Or(plain.Line(e.From), "-"), cmp.Or(plain.Line(e.Subject), "(no subject)"), plain.Line(explanationVerdict(&e, now))}
 }
 
 // outcomeCounts are the words of a number of mails with each outcome, in the order of the summary.

@@ -204,7 +204,7 @@ type serverVerdict struct {
 // same ID. A server puts its fields, possibly several, above everything that came with the
 // mail, and removes fields that claim to be from it (RFC 8601 section 5). Any other field, or
 // another ID, ends the block that is certainly from the server.
-func (f Filter) serverVerdict(fields []message.Field, from string) (v serverVerdict, reason string) {
+func (f *Filter) serverVerdict(fields []message.Field, from string) (v serverVerdict, reason string) {
 	block, reason := authBlock(fields, f.AuthservID)
 	if reason != "" {
 		return v, reason
@@ -230,7 +230,7 @@ func (f Filter) serverVerdict(fields []message.Field, from string) (v serverVerd
 // serverProofs returns the proofs that follow from the server's verdict: the signatures that it
 // found valid. If the server received the mail directly from the operator, or from a server of
 // the operator's domain and f.AllowSPF is set, the whole mail counts as proved.
-func (f Filter) serverProofs(v serverVerdict, fields []message.Field, from string) (proofs []proof, reason string) {
+func (f *Filter) serverProofs(v serverVerdict, fields []message.Field, from string) (proofs []proof, reason string) {
 	untouched := []proof{{covers: []coverage{{all: true}}}}
 	if v.submitted {
 		return untouched, ""

@@ -24,7 +24,7 @@ import (
 // Some providers sign neither the fields of an answer nor its recipients. In such a mail, an ID
 // of ours still binds an answer whose subject is that of its thread and is signed: only a
 // holder of our mail knows the ID.
-func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) string {
+func (f *Filter) unbound(c coverage, fields []message.Field, h message.Header) string {
 	if f.calledIn(h.Subject) && c.covered(fields, "subject") || f.addressed(c, fields) {
 		return ""
 	}
@@ -54,7 +54,7 @@ func (f Filter) unbound(c coverage, fields []message.Field, h message.Header) st
 }
 
 // addressed reports whether a To or Cc that c covers names the agent.
-func (f Filter) addressed(c coverage, fields []message.Field) bool {
+func (f *Filter) addressed(c coverage, fields []message.Field) bool {
 	for _, name := range []string{"to", "cc"} {
 		if !c.covered(fields, name) {
 			continue
@@ -69,15 +69,15 @@ func (f Filter) addressed(c coverage, fields []message.Field) bool {
 }
 
 // isOurs reports whether address, normalised, is one of the agent's.
-func (f Filter) isOurs(address string) bool {
+func (f *Filter) isOurs(address string) bool {
 	return slices.ContainsFunc(f.addresses(), func(own string) bool { return message.NormalAddress(own) == address })
 }
 
 // addresses returns the addresses at which the agent gets mail.
-func (f Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
+func (f *Filter) addresses() []string { return append([]string{f.Own}, f.Aliases...) }
 
 // ownIDsIn returns the Message-IDs of this agent in the fields of that name.
-func (f Filter) ownIDsIn(fields []message.Field, name string) []string {
+func (f *Filter) ownIDsIn(fields []message.Field, name string) []string {
 	var ours []string
 	for _, value := range message.Values(fields, name) {
 		for _, id := range message.ThreadIDs(value) {
@@ -92,7 +92,7 @@ func (f Filter) ownIDsIn(fields []message.Field, name string) []string {
 // boundElsewhere returns the reason if s shows that the mail was sent only to domains other
 // than the agent's, or "". Gmail signs a mail once for each domain of its recipients and names
 // the domain in the tag darn=.
-func (f Filter) boundElsewhere(s signature) string {
+func (f *Filter) boundElsewhere(s signature) string {
 	if !s.binds {
 		return ""
 	}

@@ -45,7 +45,7 @@ var signedFields = []string{"from", "date", "subject"}
 //     it anyway. A subdomain does not count. Other domains that DMARC would call aligned do not
 //     count either: only a list names them, and a list in a binary ages.
 //   - It covers From, Date, Subject and the whole body, see weakness.
-func (f Filter) signatureProofs(fields []message.Field, from string) (proofs []proof, reason string) {
+func (f *Filter) signatureProofs(fields []message.Field, from string) (proofs []proof, reason string) {
 	reason = "no DKIM signature"
 	for i, s := range signatureFields(fields) {
 		if i == maxSignatures {
@@ -79,7 +79,7 @@ const errNoSignature = "no DKIM signature of "
 // validSignatures verifies the signatures of a mail. It returns those proofs of its header that
 // are valid, the result for each signature, and the reason if all proofs are invalid. If a key
 // could not be looked up and no other key proved the mail, the error is an *UnprovenError.
-func (f Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole io.Reader) (proofs []proof, checked []error, reason string, err error) {
+func (f *Filter) validSignatures(ctx context.Context, head HeaderVerdict, whole io.Reader) (proofs []proof, checked []error, reason string, err error) {
 	keys := keyLookup{ctx: ctx, filter: f, from: message.Domain(head.from)}
 	found, err := dkim.VerifyWithOptions(whole, &dkim.VerifyOptions{LookupTXT: keys.txt, MaxVerifications: maxSignatures})
 	if err != nil && !errors.Is(err, dkim.ErrTooManySignatures) {
@@ -130,7 +130,7 @@ func aligned(d, from string) bool {
 }
 
 // resolver returns the resolver that [trust] resolver names, or the system's.
-func (f Filter) resolver() *net.Resolver {
+func (f *Filter) resolver() *net.Resolver {
 	if f.Resolver == "" {
 		return net.DefaultResolver
 	}
@@ -146,7 +146,7 @@ const belowDomain = "._domainkey."
 // time.
 type keyLookup struct {
 	ctx    context.Context
-	filter Filter
+	filter *Filter
 	from   string // the domain of From: only its keys and those of its parents are looked up
 
 	mu     sync.Mutex
@@ -269,7 +269,7 @@ func (k KeyName) inDNS() string {
 
 // KeysOf returns the keys of the signatures that may prove a mail according to its header. It
 // returns nil unless signatures are verified here.
-func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
+func (f *Filter) KeysOf(head HeaderVerdict) []KeyName {
 	if f.Verify != VerifyDKIM || len(head.proofs) == 0 {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (f Filter) KeysOf(head HeaderVerdict) []KeyName {
 var errNoKey = errors.New("its key is not in the DNS")
 
 // WithoutKey returns the verdict on a mail whose signing key does not exist.
-func (f Filter) WithoutKey(k KeyName) Verdict {
+func (f *Filter) WithoutKey(k KeyName) Verdict {
 	return f.Unproved(invalidSignature(k.domain, errNoKey))
 }
 
@@ -298,7 +298,7 @@ func (f Filter) WithKeyCache() Filter {
 
 // KeyAbsent reports whether the DNS answers that k does not exist. It is false if the DNS
 // does not answer.
-func (f Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
+func (f *Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
 	_, err := f.lookUp(ctx, k.inDNS())
 	return isNotFound(err)
 }
@@ -307,7 +307,7 @@ func (f Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
 var ErrOffline = errors.New("the DNS was not asked")
 
 // lookUp returns the TXT records of a name.
-func (f Filter) lookUp(ctx context.Context, name string) ([]string, error) {
+func (f *Filter) lookUp(ctx context.Context, name string) ([]string, error) {
 	if f.Offline {
 		return nil, ErrOffline
 	}

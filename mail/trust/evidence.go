@@ -46,7 +46,7 @@ type SignatureEvidence struct {
 
 // Evidence returns the evidence of a mail with this header, whose only sender is from. body is
 // the verdict on the whole mail, or its zero value if the body was not judged.
-func (f Filter) Evidence(header []byte, from string, body BodyVerdict) Evidence {
+func (f *Filter) Evidence(header []byte, from string, body BodyVerdict) Evidence {
 	e := NoEvidence()
 	if s := body.Signing; s != nil {
 		e.Proved, e.Whole = true, s.Whole
@@ -87,7 +87,7 @@ func (f Filter) Evidence(header []byte, from string, body BodyVerdict) Evidence 
 
 // finding returns what the server or our own verification found about signature i, which is
 // strong enough.
-func (f Filter) finding(i int, s signature, results []authResult, body BodyVerdict) (counts bool, result string) {
+func (f *Filter) finding(i int, s signature, results []authResult, body BodyVerdict) (counts bool, result string) {
 	if f.Verify == VerifyDKIM {
 		switch {
 		case i >= len(body.checked):

@@ -56,7 +56,7 @@ const (
 )
 
 // Challenges reports whether the operator may be asked about mail whose sender is not proved.
-func (f Filter) Challenges() bool {
+func (f *Filter) Challenges() bool {
 	return f.Require == RequireChallenge || f.Require == RequireDMARC && f.Fallback
 }
 
@@ -72,7 +72,7 @@ const (
 // mine reports whether the mail is for this agent, see isForThisAgent. gate is "" if the header and the
 // size pass. Otherwise it is the gate that rejects the mail, and reason is the evidence in one
 // line.
-func (f Filter) Gate(h message.Header, size int64) (mine bool, gate, reason string) {
+func (f *Filter) Gate(h message.Header, size int64) (mine bool, gate, reason string) {
 	if !f.isForThisAgent(h) {
 		return false, "", ""
 	}
@@ -126,10 +126,10 @@ func automaticMail(h message.Header) (gate, reason string) {
 	return "", ""
 }
 
-func (f Filter) FromOperator(h message.Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
+func (f *Filter) FromOperator(h message.Header) bool { return slices.ContainsFunc(h.Froms, f.Operator) }
 
 // Operator reports whether address is one of the operator's.
-func (f Filter) Operator(address string) bool {
+func (f *Filter) Operator(address string) bool {
 	address = message.NormalAddress(address)
 	return slices.ContainsFunc(f.Operators, func(op string) bool { return op != "" && message.NormalAddress(op) == address })
 }
@@ -141,7 +141,7 @@ func (f Filter) Operator(address string) bool {
 //
 // Only IDs with a valid MAC count. Several agents may read one mailbox, and anybody can add an
 // ID in our form to a mail for another agent.
-func (f Filter) isForThisAgent(h message.Header) bool { return f.Addressee(h).Mine }
+func (f *Filter) isForThisAgent(h message.Header) bool { return f.Addressee(h).Mine }
 
 // Addressee tells whether a mail is for this agent, which field decides that, and how the field
 // was read.
@@ -152,7 +152,7 @@ type Addressee struct {
 }
 
 // Addressee decides whether a mail is for this agent, as isForThisAgent describes it.
-func (f Filter) Addressee(h message.Header) Addressee {
+func (f *Filter) Addressee(h message.Header) Addressee {
 	if !f.FromOperator(h) {
 		return Addressee{false, "From", strings.Join(h.Froms, ", ")}
 	}
@@ -180,7 +180,7 @@ func (f Filter) Addressee(h message.Header) Addressee {
 
 // Uncalled reports whether the operator wrote a mail to this agent's address by hand, and its
 // subject calls no agent. raw is its header, and h the same, parsed.
-func (f Filter) Uncalled(raw []byte, h message.Header) bool {
+func (f *Filter) Uncalled(raw []byte, h message.Header) bool {
 	if !f.FromOperator(h) || len(Callsigns(h.Subject)) > 0 {
 		return false
 	}
@@ -197,20 +197,20 @@ func (f Filter) Uncalled(raw []byte, h message.Header) bool {
 
 // AnsweredIn returns the Message-IDs of the mails that we answered according to the References of
 // h, whose sender must be trusted.
-func (f Filter) AnsweredIn(h message.Header) []string { return f.ids().AnsweredIn(h) }
+func (f *Filter) AnsweredIn(h message.Header) []string { return f.ids().AnsweredIn(h) }
 
 // CallsOthers reports whether subject calls an agent besides this one.
-func (f Filter) CallsOthers(subject string) bool {
+func (f *Filter) CallsOthers(subject string) bool {
 	return slices.ContainsFunc(Callsigns(subject), func(called string) bool { return called != strings.ToLower(f.Handle) })
 }
 
 // IDs distinguishes the Message-IDs of this agent from others.
-func (f Filter) ids() message.IDs {
+func (f *Filter) ids() message.IDs {
 	return message.IDs{Handle: f.Handle, Address: f.Own, IDKey: f.IDKey}
 }
 
 // calledIn reports whether subject calls this agent.
-func (f Filter) calledIn(subject string) bool {
+func (f *Filter) calledIn(subject string) bool {
 	return f.Handle != "" && slices.Contains(Callsigns(subject), strings.ToLower(f.Handle))
 }
 
@@ -254,7 +254,7 @@ func joinsWord(r rune) bool { return wordRune(r) && !unicode.In(r, plain.Spacele
 
 // MayAnswer reports whether a mail refers to a Message-ID in the form of ours, for an effect of
 // that kind. It does not check the MAC.
-func (f Filter) MayAnswer(h message.Header, kind string) bool {
+func (f *Filter) MayAnswer(h message.Header, kind string) bool {
 	return slices.ContainsFunc(h.Answered(), func(id string) bool {
 		return f.ids().HasForm(id) && strings.HasPrefix(message.Lower(id), "<"+kind+".")
 	})
@@ -263,7 +263,7 @@ func (f Filter) MayAnswer(h message.Header, kind string) bool {
 // Answers returns the ID of the effect of that kind that a mail answers, or "". The MAC in its
 // Message-ID proves that the effect's mail is ours. In-Reply-To takes precedence over
 // References, and newer references over older ones. A mail that forwards ours is not an answer.
-func (f Filter) Answers(h message.Header, kind string) (effect string) {
+func (f *Filter) Answers(h message.Header, kind string) (effect string) {
 	if message.Forwarded(h.Subject) {
 		return ""
 	}
@@ -292,4 +292,4 @@ func Finding(gate, reason string) (finding, evidence string) {
 
 // OurEffect returns the effect, in lower case, whose mail has this Message-ID. ours is false unless
 // we have sent it.
-func (f Filter) OurEffect(msgid string) (effect string, ours bool) { return f.ids().Effect(msgid) }
+func (f *Filter) OurEffect(msgid string) (effect string, ours bool) { return f.ids().Effect(msgid) }

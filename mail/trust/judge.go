@@ -67,14 +67,14 @@ func (p proof) sealed(fields []message.Field, name string) bool {
 }
 
 // Unproved returns the verdict on a mail that lacks only the proof.
-func (f Filter) Unproved(reason string) Verdict {
+func (f *Filter) Unproved(reason string) Verdict {
 	return Verdict{Gate: GateTrust, Reason: reason, Ask: f.Challenges()}
 }
 
 // JudgeHeader judges a mail by raw, its whole header with the empty line that
 // ends it. header is the same, parsed; size and arrived are those of the mail. It must
 // not be called under RequireFrom.
-func (f Filter) JudgeHeader(raw []byte, header message.Header, size int64, arrived time.Time) HeaderVerdict {
+func (f *Filter) JudgeHeader(raw []byte, header message.Header, size int64, arrived time.Time) HeaderVerdict {
 	mine, gate, reason := f.Gate(header, size)
 	if !mine {
 		gate, reason = GateFrom, "the header differs from the one that the server reported: From: "+plain.OneLine(header.From, 200)
@@ -98,7 +98,7 @@ func (f Filter) JudgeHeader(raw []byte, header message.Header, size int64, arriv
 
 // judgeProof judges the proof of the sender by the header. It does not check whether the mail
 // is for this agent.
-func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Time) HeaderVerdict {
+func (f *Filter) judgeProof(fields []message.Field, from string, arrived time.Time) HeaderVerdict {
 	h := HeaderVerdict{fields: fields, from: from}
 	reason := ""
 	find := func() (proofs []proof, reason string) { return f.signatureProofs(fields, from) }
@@ -120,7 +120,7 @@ func (f Filter) judgeProof(fields []message.Field, from string, arrived time.Tim
 }
 
 // judgeBinding keeps only the proofs that bind the mail to this agent.
-func (f Filter) judgeBinding(h HeaderVerdict, header message.Header) HeaderVerdict {
+func (f *Filter) judgeBinding(h HeaderVerdict, header message.Header) HeaderVerdict {
 	var bound []proof
 	var first string
 	for _, p := range h.proofs {
@@ -167,7 +167,7 @@ func replayable(fields []message.Field, arrived time.Time) (reason string) {
 
 // weakness returns the reason why a signature, even if valid, does not prove that from wrote
 // the content that the agent would act on, or "".
-func (f Filter) weakness(s signature, fields []message.Field, from string) string {
+func (f *Filter) weakness(s signature, fields []message.Field, from string) string {
 	if reason := s.speaksFor(message.Domain(from)); reason != "" {
 		return reason
 	}
@@ -196,7 +196,7 @@ type BodyVerdict struct {
 // first byte on.
 //
 // The error is an *UnprovenError if the mail can be judged only later.
-func (f Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (*bufio.Reader, error)) (v BodyVerdict, err error) {
+func (f *Filter) JudgeBody(ctx context.Context, head HeaderVerdict, read func() (*bufio.Reader, error)) (v BodyVerdict, err error) {
 	whole, err := read()
 	if err != nil {
 		return v, err

@@ -86,7 +86,7 @@ func FuzzNamedSignature(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if proofs, reason := (Filter{}).namedProofs(results, fields, "op@example.com"); len(proofs) > 0 || reason == "" {
+			if proofs, reason := (&Filter{}).namedProofs(results, fields, "op@example.com"); len(proofs) > 0 || reason == "" {
 				t.Errorf("%s: proved by %q above %q", named, evil, changed)
 			}
 		}

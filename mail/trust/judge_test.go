@@ -84,7 +84,7 @@ func TestServerProofs(t *testing.T) {
 			t.Errorf("%s: %+v, %s", name, proofs, reason)
 		}
 	}
-	if proofs, reason := (Filter{}).serverProofs(serverVerdict{}, fields, from); reason == "" {
+	if proofs, reason := new(Filter).serverProofs(serverVerdict{}, fields, from); reason == "" {
 		t.Errorf("nothing proves it: %+v", proofs)
 	}
 }

@@ -21,7 +21,7 @@ type Returned struct {
 
 // ReportsToUs reports whether a header may belong to a delivery report for this agent. likely
 // is true if it names one of our Message-IDs.
-func (f Filter) ReportsToUs(raw []byte) (ok, likely bool) {
+func (f *Filter) ReportsToUs(raw []byte) (ok, likely bool) {
 	fields := message.Fields(raw)
 	if !message.LooksLikeReport(fields) {
 		return false, false
@@ -45,7 +45,7 @@ func (f Filter) ReportsToUs(raw []byte) (ok, likely bool) {
 }
 
 // isOwn reports whether a list of addresses holds one of this agent's.
-func (f Filter) isOwn(list string) bool {
+func (f *Filter) isOwn(list string) bool {
 	return slices.ContainsFunc(message.Addresses(list), func(a string) bool {
 		return a == message.NormalAddress(f.Own) || slices.ContainsFunc(f.Aliases, func(alias string) bool { return a == message.NormalAddress(alias) })
 	})
@@ -53,7 +53,7 @@ func (f Filter) isOwn(list string) bool {
 
 // ReadReport returns a report's statement about a mail of ours. ok is false if the report makes
 // no such statement; forged is true if it names an ID that only looks like ours.
-func (f Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
+func (f *Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
 	report := message.ReadReport(raw)
 	for _, id := range report.IDs {
 		effect, ours := f.ids().Effect(id)
@@ -69,7 +69,7 @@ func (f Filter) ReadReport(raw []byte) (r Returned, ok, forged bool) {
 
 // undeliveredTo returns the recipient who did not get a mail of ours: an operator if the report names
 // one, otherwise its first recipient.
-func (f Filter) undeliveredTo(recipients []string) string {
+func (f *Filter) undeliveredTo(recipients []string) string {
 	if i := slices.IndexFunc(recipients, f.Operator); i >= 0 {
 		return recipients[i]
 	}

@@ -35,7 +35,7 @@ func signatureFields(fields []message.Field) []signatureField {
 // The server names a signature by its domain, and most servers add the selector and the
 // beginning of its value. A mail can hold look-alikes of the signature that passed. So every
 // signature that the server may mean must be good enough. An unreadable signature may be any.
-func (f Filter) namedProofs(results []authResult, fields []message.Field, from string) (proofs []proof, reason string) {
+func (f *Filter) namedProofs(results []authResult, fields []message.Field, from string) (proofs []proof, reason string) {
 	domain := message.Domain(from)
 	signatures := signatureFields(fields)
 	if len(signatures) > maxNamed {
@@ -73,7 +73,7 @@ func (f Filter) namedProofs(results []authResult, fields []message.Field, from s
 const errNoDKIM = "the server found no valid DKIM signature of "
 
 // strength returns the proof by one of group, or the reason why a member is too weak.
-func (f Filter) strength(group []signatureField, fields []message.Field, from string) (p proof, weak string) {
+func (f *Filter) strength(group []signatureField, fields []message.Field, from string) (p proof, weak string) {
 	for _, s := range group {
 		if s.err != nil {
 			return proof{}, evidence(s.err.Error(), s.domain)

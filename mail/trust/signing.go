@@ -67,7 +67,7 @@ func (p proof) closed(fields []message.Field, name string) bool {
 
 // provedBySPFOnly reports whether the server found that the mail came from a server of the domain of
 // from, but found no signature of that domain.
-func (f Filter) provedBySPFOnly(fields []message.Field, from string) bool {
+func (f *Filter) provedBySPFOnly(fields []message.Field, from string) bool {
 	if f.Verify == VerifyDKIM {
 		return false
 	}

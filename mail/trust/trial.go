@@ -38,7 +38,7 @@ type Trial struct {
 
 // Try checks one mail of the operator, of which raw holds the first maxBytes bytes. For one that
 // is not for this agent it still reports whether the sender is proved.
-func (f Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, maxBytes int64) Trial {
+func (f *Filter) Try(ctx context.Context, raw []byte, size int64, at time.Time, maxBytes int64) Trial {
 	header := message.ParseHeader(raw)
 	t := Trial{At: at, From: header.From, AuthservID: TopAuthservID(raw)}
 	t.ForUs, t.Gate, t.Reason = f.Gate(header, size)
