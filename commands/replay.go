@@ -30,21 +30,22 @@ func replayCommand(p *program) *cli.Command {
 	var o replayOptions
 	return &cli.Command{
 		Name:      "replay",
-		Usage:     "show what the mails of a month would have caused, and their cost",
+		Usage:     "show the effects that last month's mail would have had",
 		ArgsUsage: "DIR|FILE...",
 		Description: `Plays the mails of a Maildir, an mbox or files (as in explain) at their times,
-on a clock of its own, with the settings of the agent: polls, phases, acks, turns,
-answers and quiet mails, and at the end how long people would have waited and what
-it would have cost. Nothing is sent, written or changed. It begins with an agent
-that has never polled. "agentstateloop explain FILE" tells why a mail was set aside.
+on a clock of its own, with the settings of the agent: polls, phases, acks,
+turns, answers and quiet mails. The summary tells how long people would have
+waited, and the cost. It sends no mail and changes no file. It begins with an
+agent that has never polled. "agentstateloop explain FILE" tells why a mail was
+set aside.
 
-Without --from, it begins 30 days before the last mail; without --to, it ends with
-that mail, when the agent is IDLE again. A time is 2026-03-02, "2026-03-02 08:00",
-RFC 3339, or 30d for 30 days ago.
+Without --from, it begins 30 days before the last mail. Without --to, it ends
+with that mail, when the agent is IDLE again. A time is 2026-03-02,
+"2026-03-02 08:00", RFC 3339, or 30d for 30 days ago.
 
-A turn takes the median time and cost of the turns in the history of the agent,
-with the model that ran last; without a history, 1m30s and $0.10, or nothing with
-runner = "exec". docs/replay.md tells what else is assumed.
+A turn takes the median time and cost of the turns in the agent's history, with
+the model that ran last. Without a history it takes 1m30s and costs $0.10, or is
+free with runner = "exec". docs/replay.md tells what else is assumed.
 
 Examples:
   agentstateloop replay ~/Maildir
