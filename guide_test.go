@@ -11,12 +11,10 @@ import (
 
 // guide are the pages of docs for a user. A page answers one question, so it is short.
 var guide = []string{
-	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "explain.md", "fastmail.md", "files.md",
-	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "monitoring.md", "no-answer.md", "outlook.md",
-	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "fastmail.md", "files.md",
-	"fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "metrics.md", "monitoring.md", "no-answer.md", "outlook.md",
-	"own-server.md", "page.md", "passwords.md", "polling.md", "prompt.md", "reference.md", "runners.md", "schedule.md", "scripts.md",
-	"second-agent.md", "security.md",
+	"README.md", "approve.md", "backup.md", "built-in-loop.md", "cost.md", "events.md", "everyday.md", "explain.md",
+	"fastmail.md", "files.md", "fleet.md", "getting-started.md", "gmail.md", "hooks.md", "mail-proof.md", "metrics.md",
+	"monitoring.md", "no-answer.md", "outlook.md", "own-server.md", "page.md", "passwords.md", "polling.md", "prompt.md",
+	"reference.md", "replay.md", "runners.md", "schedule.md", "scripts.md", "second-agent.md", "security.md",
 }
 
 // notGuide are the other documents: those for a developer, and docs/json.md, which is generated.
@@ -41,6 +39,7 @@ var questions = []struct{ question, page, heading string }{
 	{"How do I add a second agent?", "docs/second-agent.md", "Set it up"},
 	{"What does it cost?", "docs/cost.md", "The cost of a turn"},
 	{"How do I limit the cost?", "docs/cost.md", "Limits"},
+	{"What would last month have been like?", "docs/replay.md", "Real and assumed"},
 	{"Why did no answer come?", "docs/no-answer.md", "Signs and causes"},
 	{"Why was my mail not taken?", "docs/explain.md", "I sent a mail and nothing happened"},
 	{"How do I see it in a browser?", "docs/page.md", "Open it"},

@@ -33,6 +33,10 @@ var notLimits = map[string]string{
 	"turn/react.maxBytesPerToken": "an estimate",
 	"turn/react.ollamaDefault":    "a default of Ollama's",
 
+	"cycle/replay.assumedTime": "an assumption, which the output names",
+	"cycle/replay.assumedCost": "as assumedTime",
+	"commands.defaultReplay":   "a default: the story replay begins 30 days before the last mail",
+
 	"cycle.minRecall": "where a search ends, whose result may have any length",
 
 	"turn.TryLater":   "a code of sysexits(3)",

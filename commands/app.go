@@ -152,6 +152,7 @@ func groups() []group {
 		{"when something is wrong", []builder{
 			{"doctor", doctorCommand},
 			{"explain", explainCommand},
+			{"replay", replayCommand},
 			{"stop", stopCommand},
 			{"halt", haltCommand},
 			{"resume", resumeCommand},

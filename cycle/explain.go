@@ -115,6 +115,9 @@ const fileKey = "mail:file."
 type Explainer struct {
 	State state.State // before the mail; the caller may change it
 
+	// NothingKept is set if the quarantine counts as empty, whatever its folder holds.
+	NothingKept bool
+
 	accepter accepter
 	judge    *mail.Judge
 	taken    map[string]string // see copyOf; nil until it is needed
@@ -175,6 +178,9 @@ func (a *Agent) EvidenceOf(raw []byte) (Explanation, error) {
 // poll would commit. They are about no other mail.
 func (x *Explainer) Admit(ctx context.Context, m FoundMail) (mail.Judged, []state.Event, error) {
 	ad := x.accepter.admission(new(noFiles), x.State)
+	if x.NothingKept {
+		ad.quarantine.Empty()
+	}
 	judge := *x.judge
 	judge.Room = ad.mayKeep
 	judge.Now = func() time.Time { return m.At } // a mail that cannot be proved now is undecided

@@ -112,7 +112,7 @@ func TestLimits(t *testing.T) {
 		}},
 		limittest.Duration("startWithin", before(20*time.Second), 1, func(_ *testing.T, d time.Duration) bool { return mayStart(noon, noon.Add(d)) }),
 		limittest.Duration("overdueAfter", before(10*time.Second), 1, func(_ *testing.T, d time.Duration) bool { // that is left to cron
-			return dueWithoutCron(state.State{Timers: state.Timers{NextDue: noon}}, state.Policy{}, noon.Add(d)) == ""
+			return DueWithoutCron(state.State{Timers: state.Timers{NextDue: noon}}, state.Policy{}, noon.Add(d)) == ""
 		}),
 		limittest.Duration("lingerGap", 2*time.Second, 1, func(_ *testing.T, d time.Duration) bool { // too short to linger
 			return !lingersUntil(noon.Add(time.Hour), noon.Add(d)).After(noon)

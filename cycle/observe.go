@@ -111,6 +111,12 @@ func takeLimits(s state.State) (room, forPeers int) {
 	return room, min(room, maxFromPeers-ofPeers(s))
 }
 
+// RoomOf returns how many messages a poll takes that finds this state.
+func RoomOf(s state.State) int {
+	room, _ := takeLimits(s)
+	return room
+}
+
 // admission returns the admission of one observation, which begins with s.
 func (ac accepter) admission(files payloads, s state.State) *admission {
 	folder := quarantine.Folder{Store: ac.store}

@@ -360,11 +360,11 @@ func (p pollReasons) reason() (string, error) {
 	if lost, err := p.lostTurn(s); err != nil || lost {
 		return "turn without a runner", err
 	}
-	return dueWithoutCron(s, *p.policy, p.now()), nil
+	return DueWithoutCron(s, *p.policy, p.now()), nil
 }
 
-// dueWithoutCron returns the reason for a poll that cron is not about to make, or "".
-func dueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
+// DueWithoutCron returns the reason for a poll at now that cron is not about to make, or "".
+func DueWithoutCron(s state.State, policy state.Policy, now time.Time) string {
 	if s.Turn.Lingering() {
 		policy.Turns = false // a turn begins only after its runner has seen the agent's end
 	}

@@ -163,6 +163,10 @@ func (p *previewer) mail(s state.State, e state.Effect) (PreviewMail, error) {
 	return m, err
 }
 
+// TextOf returns the text of a mail of ours that a state has queued. It does not apply to answers of
+// turns.
+func (a *Agent) TextOf(s state.State, e state.Effect) (string, error) { return a.renderer().text(s, e) }
+
 // dryFiles holds the payloads of a dry run, which leaves no files on disk. It keeps only
 // payloads for quarantine/, in memory, because the operator may have to be asked about them.
 // The limits of quarantine bound their size.

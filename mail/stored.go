@@ -23,6 +23,9 @@ type Stored struct {
 	Raw  []byte    // with the line ends of the network, CRLF; of a longer mail the first bytes
 	Size int64     // of the whole mail with these line ends, in bytes
 	At   time.Time // of its arrival, as far as the file knows it
+
+	File   string // "" for standard input
+	Offset int64  // of the mail in an mbox
 }
 
 // StoredReader reads mails from files: a file with one mail, an mbox, a Maildir with its subfolders,
@@ -41,7 +44,7 @@ type StoredReader struct {
 // Read reads all mails of a file or a folder. Its errors are those of Take and Skip.
 func (r *StoredReader) Read(name string) error {
 	if name == "-" {
-		return r.stream("standard input", bufio.NewReader(r.Stdin))
+		return r.stream("standard input", "", bufio.NewReader(r.Stdin))
 	}
 	info, err := os.Stat(name)
 	switch {
@@ -70,7 +73,32 @@ func (r *StoredReader) file(name string) error {
 		return r.Skip(name, fileError(err))
 	}
 	defer f.Close()
-	return r.stream(name, bufio.NewReaderSize(f, 64<<10))
+	return r.stream(name, name, bufio.NewReaderSize(f, 64<<10))
+}
+
+// errRead ends the reading after one mail.
+var errRead = errors.New("the mail was read")
+
+// Again reads a mail again that Take has got from a file. Its number and its time are as they were.
+func (r *StoredReader) Again(m Stored) (Stored, error) {
+	f, err := os.Open(m.File)
+	if err != nil {
+		return m, fileError(err)
+	}
+	defer f.Close()
+	if _, err := f.Seek(m.Offset, io.SeekStart); err != nil {
+		return m, fileError(err)
+	}
+	again := *r
+	again.Take = func(found Stored) error {
+		m.Raw, m.Size = found.Raw, found.Size
+		return errRead
+	}
+	again.Skip = func(_ string, why error) error { return why }
+	if err := again.stream(m.Name, m.File, bufio.NewReaderSize(f, 64<<10)); !errors.Is(err, errRead) {
+		return m, err
+	}
+	return m, nil
 }
 
 // folder reads a Maildir with its subfolders, or the mails in the files of another folder.
@@ -137,7 +165,7 @@ func (r *StoredReader) maildir(name string) error {
 		case err != nil:
 			err = r.Skip(path, fileError(err))
 		default:
-			err = r.one(path, bufio.NewReader(f), maildirTime(e.Name()))
+			err = r.one(path, path, bufio.NewReader(f), maildirTime(e.Name()))
 			f.Close()
 		}
 		if err != nil {
@@ -158,21 +186,23 @@ func maildirTime(name string) time.Time {
 }
 
 // stream reads one mail or an mbox.
-func (r *StoredReader) stream(name string, br *bufio.Reader) error {
+func (r *StoredReader) stream(name, file string, br *bufio.Reader) error {
+	offset := int64(0)
 	if bom, _ := br.Peek(3); string(bom) == "\xef\xbb\xbf" {
-		br.Discard(3)
+		n, _ := br.Discard(3)
+		offset = int64(n)
 	}
 	switch begin, err := br.Peek(len(fromLine)); {
 	case len(begin) == 0 && err == io.EOF:
 		return r.Skip(name, errors.New("the file is empty"))
 	case string(begin) == fromLine:
-		return r.mbox(name, br)
+		return r.mbox(name, file, offset, br)
 	}
-	return r.one(name, br, time.Time{})
+	return r.one(name, file, br, time.Time{})
 }
 
 // one reads a file with one mail. at is its arrival if the header does not have it, or zero.
-func (r *StoredReader) one(name string, br *bufio.Reader, at time.Time) error {
+func (r *StoredReader) one(name, file string, br *bufio.Reader, at time.Time) error {
 	m := storedMail{max: r.MaxSize}
 	buffer := make([]byte, 32<<10)
 	for {
@@ -188,7 +218,7 @@ func (r *StoredReader) one(name string, br *bufio.Reader, at time.Time) error {
 	if why := notAMail(m.raw); why != "" {
 		return r.Skip(name, errors.New(why))
 	}
-	return r.take(name, &m, at)
+	return r.take(Stored{Name: name, File: file}, &m, at)
 }
 
 // notAMail returns the reason why a file is not a mail, or "".
@@ -210,23 +240,24 @@ const fromLine = "From "
 
 // mbox reads an mbox, in which the line "From ADDRESS DATE" precedes each mail, and an empty line
 // follows it. A line of a mail that begins with "From ", after any number of ">", has one ">" more
-// (mboxrd, and mboxo for lines without a ">").
-func (r *StoredReader) mbox(name string, br *bufio.Reader) error {
-	m := storedMail{max: r.MaxSize}
+// (mboxrd, and mboxo for lines without a ">"). The mbox begins at an offset of its file.
+func (r *StoredReader) mbox(name, file string, offset int64, br *bufio.Reader) error {
+	m, begins := storedMail{max: r.MaxSize}, offset
 	n, at := 0, time.Time{}
 	begun, blank := true, true // at the beginning of a line, after an empty line
 	for {
 		part, err := br.ReadSlice('\n')
+		length := int64(len(part))
 		if err != nil && err != bufio.ErrBufferFull && err != io.EOF {
 			return r.Skip(name, fileError(err))
 		}
 		if begun && blank && bytes.HasPrefix(part, []byte(fromLine)) && (n == 0 || isFromLine(part)) {
 			if n > 0 {
-				if err := r.takeNumbered(name, n, &m, at); err != nil {
+				if err := r.takeNumbered(Stored{Name: name, File: file, Offset: begins}, n, &m, at); err != nil {
 					return err
 				}
 			}
-			n, at = n+1, fromLineTime(part)
+			n, at, begins = n+1, fromLineTime(part), offset
 			m.reset()
 		} else {
 			if quoted := bytes.TrimLeft(part, ">"); begun && len(quoted) < len(part) && bytes.HasPrefix(quoted, []byte(fromLine)) {
@@ -238,19 +269,21 @@ func (r *StoredReader) mbox(name string, br *bufio.Reader) error {
 			blank = begun && len(bytes.TrimRight(part, "\r\n")) == 0
 			begun = part[len(part)-1] == '\n'
 		}
+		offset += length
 		if err == io.EOF {
-			return r.takeNumbered(name, n, &m, at)
+			return r.takeNumbered(Stored{Name: name, File: file, Offset: begins}, n, &m, at)
 		}
 	}
 }
 
 // takeNumbered takes mail n of an mbox, without the empty line that follows it.
-func (r *StoredReader) takeNumbered(name string, n int, m *storedMail, at time.Time) error {
+func (r *StoredReader) takeNumbered(found Stored, n int, m *storedMail, at time.Time) error {
 	if whole, ok := bytes.CutSuffix(m.raw, []byte("\r\n\r\n")); ok && int64(len(m.raw)) == m.size {
 		m.raw = m.raw[:len(whole)+2]
 		m.size = int64(len(m.raw))
 	}
-	return r.take(fmt.Sprintf("%s, mail %d", name, n), m, at)
+	found.Name = fmt.Sprintf("%s, mail %d", found.Name, n)
+	return r.take(found, m, at)
 }
 
 // isFromLine reports whether a line that begins with "From " has the form of a line before a mail:
@@ -274,15 +307,18 @@ func fromLineTime(line []byte) time.Time {
 	return time.Time{}
 }
 
-// take hands a mail to Take. at is its arrival if the header does not have it, or zero.
-func (r *StoredReader) take(name string, m *storedMail, at time.Time) error {
+// take hands a mail that was found to Take. at is its arrival if the header does not have it, or zero.
+func (r *StoredReader) take(found Stored, m *storedMail, at time.Time) error {
+	found.Raw, found.Size = m.raw, m.size
 	arrived, sent := datesOf(m.raw)
 	for _, t := range []time.Time{arrived, at, sent} {
 		if !t.IsZero() {
-			return r.Take(Stored{Name: name, Raw: m.raw, Size: m.size, At: t})
+			found.At = t
+			return r.Take(found)
 		}
 	}
-	return r.Take(Stored{Name: name, Raw: m.raw, Size: m.size, At: r.Now()})
+	found.At = r.Now()
+	return r.Take(found)
 }
 
 // datesOf returns the times at which a mail arrived and was sent, by its topmost Received field and by

@@ -123,7 +123,7 @@ func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
 	if set.After(now) {
 		since = earlier(since, set.Add(-2*time.Minute)) // the alarm may have been set a minute later than its row
 	}
-	at, ok := s.nextTimed(p, since)
+	at, ok := s.NextTimed(p, since)
 	if !ok {
 		return time.Time{}, false
 	}
@@ -144,13 +144,13 @@ func (s State) NextAlarm(p Policy, now time.Time) (minute time.Time, ok bool) {
 // and now. It ignores hooks, which are called apart from cycles.
 func (s State) CameDue(p Policy, looked, now time.Time) bool {
 	s.HookCalls = nil
-	at, ok := s.nextTimed(p, looked)
+	at, ok := s.NextTimed(p, looked)
 	return ok && !at.After(now)
 }
 
-// nextTimed returns the earliest time after t at which a row makes a poll due. ok is false without
+// NextTimed returns the earliest time after t at which a row makes a poll due. ok is false without
 // such a row.
-func (s State) nextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
+func (s State) NextTimed(p Policy, t time.Time) (next time.Time, ok bool) {
 	for at := range s.timed(p) {
 		if at.After(t) && (!ok || at.Before(next)) {
 			next, ok = at, true

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/replay"
 	"agentstateloop/cycle/view"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/state"
@@ -27,6 +28,9 @@ func TestTextLimits(t *testing.T) {
 		}},
 		{Const: "maxOwnText", Max: 300, Within: func(t *testing.T, n int64) bool {
 			return strings.Contains(Explanation(cycle.Explanation{Outcome: cycle.AsMessage, Text: x(n)}, now), `"`+x(n)+`"`)
+		}},
+		{Const: "maxReplayed", Max: 100, Within: func(t *testing.T, n int64) bool {
+			return strings.Contains(NewReplayStory(time.UTC).Add(replay.Entry{At: now, Kind: replay.Turn, Subject: x(n)}), `"`+x(n)+`"`)
 		}},
 		{Const: "maxObstacles", Max: 5, Within: func(t *testing.T, n int64) bool {
 			text := Status(new(terminal.Output), view.Status{Obstacles: make([]string, n)}, "", false, now)

@@ -48,6 +48,30 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%ds", d/time.Second)
 }
 
+// ErrTime is the error of ParsePast. It continues a sentence that begins with the text.
+var ErrTime = errors.New(`is not a time such as 2026-03-02, "2026-03-02 08:00", RFC 3339, or a duration ago such as 30d`)
+
+// ParsePast parses a time in the past: a date, a date and a time of day, RFC 3339, or a duration
+// before now. A time without a zone is of the zone loc. A date is its first moment, or with end the
+// first moment of the next day.
+func ParsePast(text string, now time.Time, loc *time.Location, end bool) (time.Time, error) {
+	if at, err := time.ParseInLocation(time.DateOnly, text, loc); err == nil {
+		if end {
+			at = at.AddDate(0, 0, 1)
+		}
+		return at, nil
+	}
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04", "2006-01-02T15:04"} {
+		if at, err := time.ParseInLocation(layout, text, loc); err == nil {
+			return at, nil
+		}
+	}
+	if d, err := ParseDuration(text); err == nil {
+		return now.Add(-d), nil
+	}
+	return time.Time{}, ErrTime
+}
+
 var errDuration = errors.New(`is not a duration such as "90s", "30m", "2h" or "90d"`)
 
 // maxDays is the longest duration in days: a century.

@@ -43,3 +43,33 @@ func TestParseDuration(t *testing.T) {
 		}
 	}
 }
+
+func TestParsePast(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		text string
+		end  bool
+		want string // in UTC; "" is an error
+	}{
+		{"2026-03-29", false, "2026-03-28T23:00:00Z"},
+		{"2026-03-29", true, "2026-03-29T22:00:00Z"}, // a day of 23 hours
+		{"2026-03-29 08:00", true, "2026-03-29T06:00:00Z"},
+		{"2026-03-29T08:00", false, "2026-03-29T06:00:00Z"},
+		{"2026-03-29T08:00:00Z", false, "2026-03-29T08:00:00Z"},
+		{"2d", false, "2026-03-28T12:00:00Z"},
+		{"90m", true, "2026-03-30T10:30:00Z"},
+		{"-2d", false, ""},
+		{"2026-02-30", false, ""},
+		{"soon", false, ""},
+		{"", false, ""},
+	} {
+		got, err := ParsePast(tt.text, now, berlin, tt.end)
+		if (err != nil) != (tt.want == "") || err == nil && got.UTC().Format(time.RFC3339) != tt.want {
+			t.Errorf("%q, end %v: %v, %v; want %s", tt.text, tt.end, got.UTC(), err, tt.want)
+		}
+	}
+}

@@ -18,6 +18,7 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/timeline"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
@@ -62,8 +63,7 @@ func Run(ctx context.Context, out io.Writer, self, runner string) error {
 
 // stage holds an agent, its servers, and the record of the lines already printed for it.
 type stage struct {
-	*timeline
-	host   string // name of the agent's host; "" in a story with a single host
+	timeline.Lane
 	handle string
 	agent  *cycle.Agent
 	mail   *mailtest.Servers
@@ -75,11 +75,9 @@ type stage struct {
 	// loop returns the command of a turn that begins now; nil if the command never changes.
 	loop func() []string
 
-	seen   int    // number of sent mails already printed
-	line   string // the last printed crontab line
-	phase  state.Phase
+	seen   int      // number of sent mails already printed
+	line   string   // the last printed crontab line
 	mailed []string // mails printed since the last call of expect
-	empty  int      // polls without a finding since the last printed line
 }
 
 // morning returns nine o'clock of a day.
@@ -88,7 +86,9 @@ func morning(day time.Time) time.Time {
 }
 
 func newStage(dir, self, runner string, out io.Writer) (*stage, error) {
-	s := &stage{timeline: &timeline{out: out, now: morning(time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC))}, handle: handle, phase: state.IDLE}
+	s := &stage{handle: handle, Lane: timeline.Lane{
+		Timeline: &timeline.Timeline{Out: out, Now: morning(time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC))}, Phase: state.IDLE,
+	}}
 	url, err := s.serveMesh()
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (s *stage) serveMesh() (url string, err error) {
 	if err != nil {
 		return "", err
 	}
-	s.mesh = mesh.NewServer(mesh.Options{Open: true, Now: func() time.Time { return s.now }}).HTTPServer()
+	s.mesh = mesh.NewServer(mesh.Options{Open: true, Now: func() time.Time { return s.Now }}).HTTPServer()
 	go s.mesh.Serve(listener)
 	return "http://" + listener.Addr().String(), nil
 }
@@ -156,7 +156,7 @@ func (s *stage) close() {
 }
 
 func (s *stage) newAgent(dir, self, crontab, script string, wired *cycle.Mesh) *cycle.Agent {
-	clock := func() time.Time { return s.now }
+	clock := func() time.Time { return s.Now }
 	secret := func(context.Context) (string, error) { return s.mail.Password, nil }
 	imap := mail.Server{
 		Addr: s.mail.IMAPTLS, TLS: mail.TLSImplicit, Auth: mail.AuthPlain,
@@ -198,62 +198,19 @@ func (s *stage) newAgent(dir, self, crontab, script string, wired *cycle.Mesh) *
 	}
 }
 
-// timeline prints the story, and is the clock of all its agents.
-type timeline struct {
-	out     io.Writer
-	now     time.Time
-	printed string // the last printed clock time
-}
-
-// print prints a line.
-func (t *timeline) print(format string, args ...any) { fmt.Fprintf(t.out, format+"\n", args...) }
-
-// clock returns a time of the day of the demo.
-func (t *timeline) clock(hhmm string) time.Time {
+// clock returns a time of the day of a timeline.
+func clock(t *timeline.Timeline, hhmm string) time.Time {
 	at, err := time.Parse("15:04", hhmm)
 	if err != nil {
 		panic(err) // a mistake in the story
 	}
-	return time.Date(t.now.Year(), t.now.Month(), t.now.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
+	return time.Date(t.Now.Year(), t.Now.Month(), t.Now.Day(), at.Hour(), at.Minute(), 0, 0, time.UTC)
 }
 
-// The directions of an event on the timeline.
-const (
-	in      = "->"
-	out     = "<-"
-	between = "  "
-)
-
-// event prints one event with the clock, the host, the phase and the direction.
-func (s *stage) event(direction, format string, args ...any) {
-	s.showEmpty()
-	clock := s.now.Format("15:04")
-	if clock == s.printed {
-		clock = "     "
-	} else {
-		s.printed = clock
-	}
-	fmt.Fprintf(s.out, "  %s  %s  %s %s\n", clock, s.where(), direction, fmt.Sprintf(format, args...))
-}
-
-// where returns the agent's host and phase for the timeline.
-func (s *stage) where() string {
-	if s.host == "" {
-		return fmt.Sprintf("%-6s", s.phase)
-	}
-	return fmt.Sprintf("%-5s  %-6s", s.host, s.phase)
-}
+func (s *stage) clock(hhmm string) time.Time { return clock(s.Timeline, hhmm) }
 
 // cutLine is the number of bytes shown of a crontab line.
 const cutLine = 48
-
-// showEmpty prints the number of empty polls, if there were any.
-func (s *stage) showEmpty() {
-	if s.empty > 0 {
-		fmt.Fprintf(s.out, "    ...  %s     polls without news: %d\n", s.where(), s.empty)
-		s.empty = 0
-	}
-}
 
 // showPoll prints the effects of a poll: a change of phase, the mails, and a change of the
 // crontab line.
@@ -263,21 +220,21 @@ func (s *stage) showPoll(r cycle.Report) error {
 		return err
 	}
 	if !r.Found() && line == s.line {
-		s.empty++
+		s.Empty(1)
 		return nil
 	}
-	s.showEmpty() // the empty polls belong to the earlier phase
-	s.phase = r.After
+	s.ShowEmpty() // the empty polls belong to the earlier phase
+	s.Phase = r.After
 	if r.Before != r.After {
-		s.event(between, "a poll moves the agent from %s to %s", r.Before, r.After)
+		s.Event(timeline.Between, "a poll moves the agent from %s to %s", r.Before, r.After)
 	}
 	for _, text := range s.sent() {
 		s.mailed = append(s.mailed, text)
-		s.event(out, "mail to the operator: %q", text)
+		s.Event(timeline.Out, "mail to the operator: %q", text)
 	}
 	if line != s.line {
 		s.line = line
-		s.event(between, "crontab: %.*s…", cutLine, line)
+		s.Event(timeline.Between, "crontab: %.*s…", cutLine, line)
 	}
 	return nil
 }

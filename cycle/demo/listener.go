@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/cycle/timeline"
 	"agentstateloop/state"
 )
 
@@ -17,12 +18,12 @@ func (s *stage) meshNudge(ctx context.Context) error {
 	if err := s.until(ctx, "10:20"); err != nil {
 		return err
 	}
-	s.now = s.clock("10:20").Add(7 * time.Second)
+	s.Now = s.clock("10:20").Add(7 * time.Second)
 	stop, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
-	s.event(in, "nudge from %s via the mesh: %q", peer, "the deployment hangs")
+	s.Event(timeline.In, "nudge from %s via the mesh: %q", peer, "the deployment hangs")
 	err = s.peer.Nudge(ctx, handle, "", "the deployment hangs")
 	if err == nil {
 		err = s.untilPrep(ctx)
@@ -45,7 +46,7 @@ func (s *stage) listen(ctx context.Context) (stop func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.event(between, "agentstateloop listen: IMAP IDLE, the long poll of the mesh, nudges/, a webhook")
+	s.Event(timeline.Between, "agentstateloop listen: IMAP IDLE, the long poll of the mesh, nudges/, a webhook")
 	ctx, cancel := context.WithCancel(ctx)
 	l := &listen.Listener{Agents: []*cycle.Agent{s.agent}, Web: web, Logf: func(string, ...any) {}}
 	ended := make(chan error, 1)

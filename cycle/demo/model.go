@@ -69,7 +69,7 @@ func (s *stage) serveModel(dir, self, meshURL string) error {
 	config := filepath.Join(dir, "agent.toml")
 	s.agent.Config, s.agent.Turn.Runner = config, turn.API
 	s.loop = func() []string {
-		return []string{self, "--config", config, "__react", "--now", s.now.Format(time.RFC3339)}
+		return []string{self, "--config", config, "__react", "--now", s.Now.Format(time.RFC3339)}
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/timeline"
 	"agentstateloop/fleet"
 	"agentstateloop/internal/capture"
 	"agentstateloop/internal/osfile"
@@ -34,7 +35,7 @@ func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
 		return fmt.Errorf("create a folder for the demo: %w", err)
 	}
 	defer osfile.RemoveAll(dir)
-	p := &pair{timeline: &timeline{out: out, now: morning(time.Now().UTC().AddDate(0, 0, -1))}}
+	p := &pair{Timeline: &timeline.Timeline{Out: out, Now: morning(time.Now().UTC().AddDate(0, 0, -1))}}
 	defer p.close()
 	if err := p.start(ctx, dir, self, server); err != nil {
 		return fmt.Errorf("start the demo's servers: %w", err)
@@ -48,7 +49,7 @@ func RunNATS(ctx context.Context, out io.Writer, self, server string) error {
 // pair is two agents on two hosts, and the server between them. Their clock starts yesterday.
 // That is close enough, because a signature is valid for a week by the server's clock.
 type pair struct {
-	*timeline
+	*timeline.Timeline
 	server      *natsServer
 	admin       userKey
 	alpha, beta *stage
@@ -90,8 +91,8 @@ func (p *pair) start(ctx context.Context, dir, self, server string) error {
 	if err := p.server.create(ctx, admin, handle, peer); err != nil {
 		return err
 	}
-	p.alpha = &stage{timeline: p.timeline, host: "alpha", handle: handle, phase: state.IDLE}
-	p.beta = &stage{timeline: p.timeline, host: "beta", handle: peer, phase: state.IDLE}
+	p.alpha = &stage{handle: handle, Lane: timeline.Lane{Timeline: p.Timeline, Host: "alpha", Phase: state.IDLE}}
+	p.beta = &stage{handle: peer, Lane: timeline.Lane{Timeline: p.Timeline, Host: "beta", Phase: state.IDLE}}
 	if err := p.meet(p.alpha, dir, self, keys[handle], peer, keys[peer]); err != nil {
 		return err
 	}
@@ -100,12 +101,12 @@ func (p *pair) start(ctx context.Context, dir, self, server string) error {
 
 // meet makes an agent that has a key, and that knows the public key of another agent.
 func (p *pair) meet(s *stage, dir, self string, own userKey, other string, theirs userKey) error {
-	home := filepath.Join(dir, s.host)
+	home := filepath.Join(dir, s.Host)
 	if err := os.Mkdir(home, 0o700); err != nil {
 		return err
 	}
 	client := p.client(s.handle, own)
-	client.Host, client.Keys = s.host, map[string]string{other: theirs.public}
+	client.Host, client.Keys = s.Host, map[string]string{other: theirs.public}
 	wired := &cycle.Mesh{Carrier: client, Handle: s.handle, Peers: []string{other}, Paces: true}
 	if err := s.enter(home, self, s.handle+"@example.org", askingScript, wired); err != nil {
 		return err

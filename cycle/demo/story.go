@@ -9,14 +9,15 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/timeline"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 )
 
 // play plays the day. Each scene checks its own outcome.
 func (s *stage) play(ctx context.Context) error {
-	s.print("A day in the life of @%s. Only the clock is simulated. The mail and mesh\nservers, the crontab and the agent are real and private to this demo.", handle)
-	return s.act(ctx, []scene{
+	s.Print("A day in the life of @%s. Only the clock is simulated. The mail and mesh\nservers, the crontab and the agent are real and private to this demo.", handle)
+	return act(ctx, s.Timeline, []scene{
 		{"The agent is installed", s.install},
 		{"The operator writes; the agent polls every 30 minutes", s.firstMail},
 		{"The operator answers: a conversation", s.secondMail},
@@ -35,14 +36,14 @@ type scene struct {
 }
 
 // act plays the scenes of a story.
-func (t *timeline) act(ctx context.Context, scenes []scene) error {
+func act(ctx context.Context, t *timeline.Timeline, scenes []scene) error {
 	for _, scene := range scenes {
-		t.print("\n%s", scene.title)
+		t.Print("\n%s", scene.title)
 		if err := scene.play(ctx); err != nil {
 			return fmt.Errorf("%s: %w", strings.ToLower(scene.title), err)
 		}
 	}
-	t.print("\nEverything went as designed.")
+	t.Print("\nEverything went as designed.")
 	return nil
 }
 
@@ -54,7 +55,7 @@ func (s *stage) install(ctx context.Context) error {
 }
 
 func (s *stage) firstMail(ctx context.Context) error {
-	s.now = s.clock("09:12")
+	s.Now = s.clock("09:12")
 	if err := s.receive("<one@example.com>", "@goulard3120 are you there?", "Is the nightly build green?"); err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (s *stage) firstMail(ctx context.Context) error {
 }
 
 func (s *stage) secondMail(ctx context.Context) error {
-	s.now = s.clock("09:31").Add(40 * time.Second)
+	s.Now = s.clock("09:31").Add(40 * time.Second)
 	if err := s.receive("<two@example.com>", "Re: @goulard3120 are you there?", "Then deploy it."); err != nil {
 		return err
 	}
@@ -81,8 +82,8 @@ func (s *stage) peerMessage(ctx context.Context) error {
 	if err := s.until(ctx, "09:34"); err != nil {
 		return err
 	}
-	s.now = s.clock("09:34").Add(20 * time.Second)
-	s.event(in, "mesh message from %s: %q", peer, "which commit is live?")
+	s.Now = s.clock("09:34").Add(20 * time.Second)
+	s.Event(timeline.In, "mesh message from %s: %q", peer, "which commit is live?")
 	if _, err := s.peer.Send(ctx, mesh.Message{ID: "q1", To: handle, Text: "which commit is live?", Kind: mesh.KindMessage}); err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (s *stage) peerMessage(ctx context.Context) error {
 	if len(box.Messages) != 1 || box.Messages[0].Kind != mesh.KindReport || box.Messages[0].Correlation != "q1" {
 		return fmt.Errorf("%w: the peer's mailbox holds %+v", ErrDeviates, box.Messages)
 	}
-	s.event(out, "mesh report to %s: %q", peer, box.Messages[0].Text)
+	s.Event(timeline.Out, "mesh report to %s: %q", peer, box.Messages[0].Text)
 	return s.expect(state.ACTIVE, "*/1 * * * *")
 }
 
@@ -117,8 +118,8 @@ func (s *stage) nudge(ctx context.Context) error {
 	if err := s.until(ctx, "10:05"); err != nil {
 		return err
 	}
-	s.now = s.clock("10:05").Add(7 * time.Second)
-	s.event(in, "agentstateloop nudge --from backup --reason %q", "the backup failed")
+	s.Now = s.clock("10:05").Add(7 * time.Second)
+	s.Event(timeline.In, "agentstateloop nudge --from backup --reason %q", "the backup failed")
 	if err := s.agent.Ring("backup", "the backup failed"); err != nil {
 		return err
 	}
@@ -144,19 +145,19 @@ func (s *stage) prepTimeout(ctx context.Context) error {
 // receive puts a mail of the operator into the mailbox.
 func (s *stage) receive(id, subject, text string) error {
 	raw := fmt.Sprintf("From: The Operator <%s>\r\nTo: %s\r\nSubject: %s\r\nMessage-ID: %s\r\n\r\n%s\r\n", operator, s.mail.Username, subject, id, text)
-	s.event(in, "mail from the operator, %q: %q", subject, text)
-	_, err := s.mail.Append([]byte(raw), s.now)
+	s.Event(timeline.In, "mail from the operator, %q: %q", subject, text)
+	_, err := s.mail.Append([]byte(raw), s.Now)
 	return err
 }
 
 // until plays cron up to and including a minute of the day.
-func (s *stage) until(ctx context.Context, hhmm string) error { return until(ctx, s.timeline, hhmm, s) }
+func (s *stage) until(ctx context.Context, hhmm string) error { return until(ctx, s.Timeline, hhmm, s) }
 
 // until plays the cron of some agents up to and including a minute of the day. It reads their
 // crontabs and polls whenever an agent's line fires.
-func until(ctx context.Context, t *timeline, hhmm string, agents ...*stage) error {
-	end := t.clock(hhmm)
-	for next := t.now.Truncate(time.Minute).Add(time.Minute); !next.After(end); next = next.Add(time.Minute) {
+func until(ctx context.Context, t *timeline.Timeline, hhmm string, agents ...*stage) error {
+	end := clock(t, hhmm)
+	for next := t.Now.Truncate(time.Minute).Add(time.Minute); !next.After(end); next = next.Add(time.Minute) {
 		for _, s := range agents {
 			fires, err := s.fires(next)
 			if err != nil {
@@ -165,13 +166,13 @@ func until(ctx context.Context, t *timeline, hhmm string, agents ...*stage) erro
 			if !fires {
 				continue
 			}
-			t.now = next
+			t.Now = next
 			if err := s.poll(ctx); err != nil {
 				return err
 			}
 		}
 	}
-	t.now = end
+	t.Now = end
 	return nil
 }
 

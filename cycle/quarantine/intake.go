@@ -52,6 +52,9 @@ func NewIntake(f Folder, files Files, s state.State, now func() time.Time, known
 	return &Intake{folder: f, files: files, state: s, now: now, known: known}
 }
 
+// Empty makes the intake take the folder for empty, without a look.
+func (in *Intake) Empty() { in.items, in.loaded = nil, true }
+
 // Room reports whether Keep would keep an item, and reserves its place. An item without a place
 // is only counted, so the caller need not fetch it.
 func (in *Intake) Room(v Verdict, digest string, size int64) (bool, error) {
