@@ -26,10 +26,10 @@ func demoCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
 		Usage: "simulate a day of an agent in a few seconds",
-		Description: `Simulates servers, a crontab and a clock. Needs no configuration, and touches
-none of your files. Exits 1 if the agent does not behave as expected. With
---runner api the built-in loop runs the turns, with a model that answers from a
-script.
+		Description: `Runs an agent with mail and mesh servers, a crontab and a clock of its own, in a
+temporary folder. Needs no configuration, and touches none of your files. Exits
+1 if the agent does not behave as expected. With --runner api the built-in loop
+runs the turns, with a model that answers from a script.
 
 --nats simulates two agents on two hosts with a NATS server between them. It
 starts the nats-server in your PATH, on loopback, and stops it afterwards.

@@ -49,7 +49,7 @@ that it created.
 The webhook accepts POST /nudge, POST /message and POST /report/ID at --addr,
 with the header "Authorization: Bearer TOKEN". With several agents the handle is
 part of the path, as in /nudge/HANDLE. A message is {"from": "ci", "text": "the
-build is red"}; its answer is mailed to the operator. A report has the same
+build is red"}; its answer is mailed to you. A report has the same
 effect as the command report. GET /events, with the same header, streams the
 events that events --follow shows.
 

@@ -61,8 +61,8 @@ Examples:
 		Flags: []cli.Flag{
 			switchFlag(&o.all, "all", "show all agents, yours and those on the mesh"),
 			switchFlag(&o.watch, "watch", "keep running and show changes"),
-			&cli.StringFlag{Name: "html", TakesFile: true, Usage: "write a page for a browser to `FILE`, or with - to standard output", Destination: &o.html},
-			&cli.StringFlag{Name: "prometheus", TakesFile: true, Usage: "write metrics to `FILE`, or with - to standard output", Destination: &o.prometheus},
+			&cli.StringFlag{Name: "html", TakesFile: true, Usage: "write the page to `FILE`; - is standard output", Destination: &o.html},
+			&cli.StringFlag{Name: "prometheus", TakesFile: true, Usage: "write metrics to `FILE`; - is standard output", Destination: &o.prometheus},
 		},
 		Action: p.action(0, math.MaxInt, o.run),
 	}
