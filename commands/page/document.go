@@ -137,11 +137,10 @@ type Bands struct {
 
 // Costs are the known costs of turns against the budget, in US dollars.
 type Costs struct {
-	Days        []DayCost `json:"days"` // the last 14 local days, the oldest first
-	MonthUSD    float64   `json:"month_usd"`
-	BudgetDay   *float64  `json:"budget_day_usd"`
-	BudgetMonth *float64  `json:"budget_month_usd"`
-	CreditUSD   *float64  `json:"credit_usd"`
+	Days      []DayCost `json:"days"` // the last 14 local days, the oldest first
+	MonthUSD  float64   `json:"month_usd"`
+	BudgetDay *float64  `json:"budget_day_usd"`
+	CreditUSD *float64  `json:"credit_usd"`
 }
 
 // DayCost is one local day.

@@ -178,7 +178,7 @@ func TestDocument(t *testing.T) {
 	s.now = s.now.Add(time.Hour)
 	d = s.document()
 	s.want(d.Trouble, `"HALTED"`)
-	s.want(d.History, "answered 09:00", `"quote": "Please deploy the shop."`, "HALT: lunch", `"kind": "order"`, `"kind": "answer"`)
+	s.want(d.History, "answered "+time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).Local().Format("15:04"), `"quote": "Please deploy the shop."`, "HALT: lunch", `"kind": "order"`, `"kind": "answer"`)
 	s.want(d.Bands.Week.Marks, `"kind": "turn"`, `"kind": "answer"`, `"kind": "halt"`)
 	if d.Turn != nil || len(d.Questions) != 0 {
 		t.Errorf("after the turn: %s", encode(t, []any{d.Turn, d.Questions}))

@@ -90,20 +90,19 @@ type recent struct {
 	last    state.Line
 	serial  uint64 // of the state at the last read
 	place   string
-	latest  time.Time // of a line
 }
 
 // read brings r up to date for a state that was read before.
 func (r *recent) read(a *cycle.Agent, s state.State, now time.Time) error {
-	if r.words == nil || s.Serial < r.serial || s.Place != r.place || r.latest.After(now) {
+	if r.words == nil || s.Serial < r.serial || s.Place != r.place {
 		*r = recent{place: s.Place, words: newWords(a, now)}
 		found, err := search(a, s, view.Cursor{Serial: s.Serial, N: wholeSerial}, filter{limit: recentEntries}, r.words, now)
 		if err != nil {
 			return err
 		}
-		r.entries, r.last, r.latest = found.entries, found.newest, found.latest
+		r.entries, r.last = found.entries, found.newest
 	} else if s.Serial != r.serial {
-		if err := r.add(a, s); err != nil {
+		if err := r.add(a, s, now); err != nil {
 			return err
 		}
 	}
@@ -112,13 +111,16 @@ func (r *recent) read(a *cycle.Agent, s state.State, now time.Time) error {
 }
 
 // add adds the lines after the last one.
-func (r *recent) add(a *cycle.Agent, s state.State) error {
+func (r *recent) add(a *cycle.Agent, s state.State, now time.Time) error {
 	var lines []state.Line
 	for l, err := range newestLines(a.Store, s, s.Serial, wholeSerial) {
 		if err != nil {
 			return fmt.Errorf("read history: %w", err)
 		}
 		if !l.After(r.last.Serial, r.last.N) {
+			if l.At.After(now) {
+				continue // a clock ahead of time wrote it, maybe into a file that comes after the newest lines
+			}
 			break
 		}
 		lines = append(lines, l)
@@ -128,9 +130,6 @@ func (r *recent) add(a *cycle.Agent, s state.State) error {
 			r.entries = append(r.entries, entryOf(l, made))
 		}
 		r.last = state.Line{Serial: l.Serial, N: l.N}
-		if l.At.After(r.latest) {
-			r.latest = l.At
-		}
 	}
 	r.entries = slices.Delete(r.entries, 0, max(0, len(r.entries)-recentEntries))
 	return nil
@@ -195,7 +194,6 @@ type found struct {
 	entries []Entry     // the oldest first
 	newest  state.Line  // the newest line that was read
 	oldest  *state.Line // the oldest line that was looked through; nil: the history begins with it
-	latest  time.Time
 }
 
 // search looks through the lines up to a position, until it has enough entries. It reads at most
@@ -210,11 +208,8 @@ func search(a *cycle.Agent, s state.State, at view.Cursor, f filter, words *pres
 		if err != nil {
 			return got, fmt.Errorf("read history: %w", err)
 		}
-		if got.newest.Serial == 0 {
+		if l.After(got.newest.Serial, got.newest.N) {
 			got.newest = l
-		}
-		if l.At.After(got.latest) {
-			got.latest = l.At
 		}
 		if inContext() {
 			if context++; context > contextLines {

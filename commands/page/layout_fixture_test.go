@@ -85,7 +85,7 @@ func fullAgent(handle string, now time.Time) page.Agent {
 		{What: "prompt", At: now.Add(18*time.Hour + 33*time.Minute), Text: "morning: look at the open pull requests"},
 	}
 	a.Bands = fullBands(now)
-	a.Costs = page.Costs{MonthUSD: 41.8, BudgetDay: ref(5.0), BudgetMonth: ref(100.0), CreditUSD: ref(58.2)}
+	a.Costs = page.Costs{MonthUSD: 41.8, BudgetDay: ref(5.0), CreditUSD: ref(58.2)}
 	for i, usd := range []float64{1.2, 0.4, 2.2, 3.9, 0, 0, 2.7, 4.4, 5.6, 1.1, 2.9, 0.3, 2.2, 3.12} {
 		a.Costs.Days = append(a.Costs.Days, page.DayCost{Day: now.AddDate(0, 0, i-13).Format(time.DateOnly), USD: usd, Turns: int(usd * 3)})
 	}

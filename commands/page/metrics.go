@@ -109,7 +109,7 @@ func families() []family {
 		}},
 		{"phase_start_timestamp_seconds", "gauge", "When the phase began.", func(m measured) []sample { return moment(m.status.PhaseSince) }},
 		{"halted", "gauge", "Whether HALT is on, here or on the mesh.", func(m measured) []sample { return yes(m.status.Halted) }},
-		{"last_poll_timestamp_seconds", "gauge", "When the state was last changed, which each poll does.", func(m measured) []sample { return moment(&m.state.LastStep) }},
+		{"state_changed_timestamp_seconds", "gauge", "When the state last changed; every poll changes it.", func(m measured) []sample { return moment(&m.state.LastStep) }},
 		{"next_poll_timestamp_seconds", "gauge", "When the next poll is due.", func(m measured) []sample { return moment(m.status.NextDue) }},
 		{"mail_read_timestamp_seconds", "gauge", "When the mailbox was last read to its end.", func(m measured) []sample { return moment(m.status.LastLook) }},
 		{"operator_mail_timestamp_seconds", "gauge", "When the newest mail of the operator came.", func(m measured) []sample {
@@ -150,7 +150,7 @@ func families() []family {
 		{"cost_dollars_total", "counter", "The known cost of all turns.", func(m measured) []sample { return []sample{{value: m.state.Purse.Total.USD()}} }},
 		{"messages_total", "counter", "Messages that came into the inbox.", func(m measured) []sample { return count(m.state.Arrivals) }},
 		{"quarantined_total", "counter", "Messages that a gate rejected and the quarantine kept.", func(m measured) []sample { return count(m.state.Numbers.Quarantined) }},
-		{"turn_attempts_total", "counter", "Attempts at turns: each start of an agent, and each end that was noticed late.", func(m measured) []sample { return count(m.state.Epoch) }},
+		{"turn_attempts_total", "counter", "Attempts at turns, including those whose end was noticed late.", func(m measured) []sample { return count(m.state.Epoch) }},
 		{"commits_total", "counter", "Changes of the state, one or more for each poll.", func(m measured) []sample { return count(m.state.Serial) }},
 	}
 }

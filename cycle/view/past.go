@@ -15,7 +15,7 @@ import (
 const pastDays = 15
 
 // pastRead limits how many bytes of the history are read for a Past.
-const pastRead = 256 << 20
+const pastRead = 64 << 20
 
 // straysRead is how many lines in a row from before the covered days end the reading. A few of them
 // may have the time of a clock that was wrong.
@@ -36,7 +36,6 @@ type Past struct {
 	serial uint64 // of the state at the last Read
 	place  string // of that state
 	last   fact   // the newest line
-	latest time.Time
 
 	phase   state.Phase
 	since   time.Time       // of the phase
@@ -87,8 +86,7 @@ type DayCost struct {
 // Read brings p up to date for a state that was read before. It reads the lines since the last Read,
 // or those of the covered days.
 func (p *Past) Read(s state.State, now time.Time) error {
-	// The lines that a clock ahead of time wrote may be in a file that comes after the newest lines.
-	if p.days == nil || s.Serial < p.serial || s.Place != p.place || p.latest.After(now) {
+	if p.days == nil || s.Serial < p.serial || s.Place != p.place {
 		*p = Past{Store: p.Store, Policy: p.Policy, days: map[string]*dayCost{}, place: s.Place}
 	}
 	p.now, p.start = now, now.Add(-pastDays*24*time.Hour)
@@ -130,6 +128,9 @@ func (p *Past) newLines(s state.State) ([]state.Line, error) {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
 		if !l.After(p.last.serial, p.last.n) {
+			if l.At.After(p.now) {
+				continue // a clock ahead of time wrote it, maybe into a file that comes after the newest lines
+			}
 			break
 		}
 		if !l.At.Before(p.start) {
@@ -155,7 +156,7 @@ func (p *Past) newLines(s state.State) ([]state.Line, error) {
 // add adds a line, which comes after the others.
 func (p *Past) add(l state.Line) {
 	f := fact{serial: l.Serial, n: l.N, at: l.At}
-	p.last, p.latest = f, later(p.latest, l.At)
+	p.last = f
 	switch {
 	case l.Kind == state.LineSpend && l.Spending != nil:
 		d := p.days[l.Day]

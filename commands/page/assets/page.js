@@ -535,7 +535,7 @@ function costsOf(a) {
   const n = c.days.length, slot = 100 / n;
   const bars = c.days.map((d, i) => h("rect", { class: "bar" + (c.budget_day_usd !== null && d.usd > c.budget_day_usd ? " over" : "") + (i === n - 1 ? " today" : ""), x: (i * slot + slot * 0.18).toFixed(3) + "%", width: (slot * 0.64).toFixed(3) + "%", y: d.usd > 0 ? Math.min(y(d.usd), H - 2) : H - 1, height: d.usd > 0 ? Math.max(2, H - y(d.usd)) : 1, rx: 2 }));
   const labels = c.days.map((d, i) => (n - 1 - i) % 3 === 0 && h("text", { class: "label", x: (i * slot + slot / 2).toFixed(3) + "%", y: H + 16, "text-anchor": "middle" }, String(Number(d.day.slice(8)))));
-  const facts = [money(today.usd) + " today" + (c.budget_day_usd !== null ? " of " + money(c.budget_day_usd) : ""), money(c.month_usd) + " this month" + (c.budget_month_usd !== null ? " of " + money(c.budget_month_usd) : "")];
+  const facts = [money(today.usd) + " today" + (c.budget_day_usd !== null ? " of " + money(c.budget_day_usd) : ""), money(c.month_usd) + " this month"];
   if (c.credit_usd !== null) facts.push(money(c.credit_usd) + " of credit left");
   return section(a, "costs", "Cost", null,
     h("p", { key: "now", class: "cost" }, h("span", { class: "big" }, money(today.usd)), h("span", { class: "dim" }, " today", c.budget_day_usd !== null && " of " + money(c.budget_day_usd))),
