@@ -74,7 +74,7 @@ func (r *reader) fill(a *Agent, from *cycle.Agent, withoutWords bool, now time.T
 			a.Rows = append(a.Rows, Row(row))
 		}
 	}
-	a.Schedule, a.More.Schedule = planned(st)
+	a.Schedule, a.More.Schedule = planned(st, now)
 	if err := r.addPast(a, from, s, now); err != nil {
 		return err
 	}

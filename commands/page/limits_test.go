@@ -31,7 +31,7 @@ func TestLimits(t *testing.T) {
 			return more == 0
 		}},
 		{Const: "maxPlanned", Max: 50, Within: func(_ *testing.T, n int64) bool {
-			_, more := planned(view.Status{Self: view.StatusSelf{Wakeups: make([]view.Wakeup, n)}})
+			_, more := planned(view.Status{Self: view.StatusSelf{Wakeups: make([]view.Wakeup, n)}}, time.Time{})
 			return more == 0
 		}},
 		{Const: "maxSteps", Max: 20, Within: func(t *testing.T, n int64) bool {

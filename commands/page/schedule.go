@@ -10,7 +10,7 @@ import (
 )
 
 // planned returns the schedule, the next entry first, and how many are left out.
-func planned(st view.Status) ([]Planned, int) {
+func planned(st view.Status, now time.Time) ([]Planned, int) {
 	all := []Planned{}
 	add := func(what string, at *time.Time, text string) {
 		if at != nil {
@@ -18,7 +18,9 @@ func planned(st view.Status) ([]Planned, int) {
 		}
 	}
 	add("poll", st.NextDue, "the next poll")
-	add("phase", st.Deadline, "IDLE unless the operator writes")
+	if st.Deadline != nil && st.Deadline.After(now) { // a past one waits for the end of the turn
+		add("phase", st.Deadline, "IDLE, unless you write")
+	}
 	add("ack", st.AckDue, "the ack, unless the answer comes first")
 	if st.Schedule.AlarmReason != nil {
 		add("alarm", st.Schedule.Alarm, *st.Schedule.AlarmReason)
@@ -45,9 +47,9 @@ func planned(st view.Status) ([]Planned, int) {
 		add("retry", &w.Next, terminal.Count(w.Count, "mail")+" that the server does not deliver")
 	}
 	add("retry", st.Cooldown, "turns run again after too many failed in a row")
-	add("resume", st.Turn.ResumeBy, "the turn goes on without the missing answers")
+	add("resume", st.Turn.ResumeBy, "the turn continues without the missing answers")
 	if st.Turn.KillFor != nil {
-		add("kill", st.Turn.KillAt, "the agent of the turn is ended because it "+*st.Turn.KillFor)
+		add("kill", st.Turn.KillAt, "the turn is ended because it "+*st.Turn.KillFor)
 	}
 	order.Stable(all, func(a, b Planned) int { return a.At.Compare(b.At) })
 	rest := max(0, len(all)-maxPlanned)

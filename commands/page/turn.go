@@ -53,6 +53,9 @@ func (r *reader) turn(from *cycle.Agent, s state.State, st view.Status, rows []v
 		Lifecycle: t.Lifecycle, State: t.State, Tool: t.Tool, Since: t.Since, StateAt: view.OrNull(r.steps.stateAt),
 		KillAt: t.KillAt, KillFor: t.KillFor, Steps: []Step{},
 	}
+	if t.Status == state.HeadSuspended { // its process has ended, as it should
+		v.Lifecycle, v.State, v.Tool, v.StateAt = nil, nil, nil, nil
+	}
 	v.Words = turnWords(t, v.StateAt, now)
 	for _, row := range rows {
 		if row.Key == s.Turn.Key {
@@ -75,10 +78,6 @@ func turnWords(t view.StatusTurn, stateAt *time.Time, now time.Time) string {
 		return " for " + terminal.Short(max(0, now.Sub(*since)))
 	}
 	switch {
-	case t.Lifecycle != nil && t.Reason != nil:
-		return "ended: " + *t.Reason
-	case t.Status == state.HeadIdle:
-		return "answered, and its agent is still running"
 	case t.Status == state.HeadSuspended && t.WaitingToolCount != nil && *t.WaitingToolCount > 0:
 		text := "waits for " + terminal.Count(*t.WaitingToolCount, "answer") + lasts(t.Since)
 		if t.ResumeBy != nil {
@@ -87,6 +86,10 @@ func turnWords(t view.StatusTurn, stateAt *time.Time, now time.Time) string {
 		return text
 	case t.Status == state.HeadSuspended:
 		return "has all answers and resumes"
+	case t.Lifecycle != nil && t.Reason != nil:
+		return "ended: " + *t.Reason
+	case t.Status == state.HeadIdle:
+		return "answered, and its agent is still running"
 	case t.State == nil:
 		return "starts" + lasts(t.Since)
 	case *t.State == turn.StateRunningTool.String() && t.Tool != nil:

@@ -109,11 +109,21 @@ func StatusRows(fitter Fitter, s view.Status, mode string, unproved bool, now ti
 	lastRows(p, s)
 	questionRows(p, s.Questions)
 	pollRows(row, s, mode, now)
-	if s.Deadline != nil {
-		row("timer", "IDLE at %s unless the operator writes", moment(*s.Deadline, now))
+	switch at := s.Deadline; {
+	case at == nil:
+	case at.After(now):
+		row("timer", "IDLE at %s unless you write", moment(*at, now))
+	case s.Turn.Status != state.HeadIdle:
+		row("timer", "IDLE after the turn, unless you write")
+	default:
+		row("timer", "IDLE at the next poll, unless you have written")
 	}
-	if s.AckDue != nil {
-		row("ack", "waits until %s, and is not sent if the answer comes first", moment(*s.AckDue, now))
+	switch at := s.AckDue; {
+	case at == nil:
+	case at.After(now):
+		row("ack", "waits until %s, and is not sent if the answer comes first", moment(*at, now))
+	default:
+		row("ack", "the next poll sends it, unless the answer comes first")
 	}
 	if n := s.LastNudge; n != nil {
 		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), around(" by ", plain.Line(n.From), ""), reasonSuffix(plain.Line(n.Reason)))

@@ -243,6 +243,8 @@ func pollRows(row row, s view.Status, mode string, now time.Time) {
 		row("next poll", "never polled yet: run `%s poll` once", terminal.Program)
 	case s.NextDue.Before(now.Add(-time.Minute)):
 		row("OVERDUE", "the poll due at %s did not run: %s", moment(*s.NextDue, now), terminal.OverdueHint(cycle.Starter(mode)))
+	case !s.NextDue.After(now):
+		row("next poll", "due now")
 	default:
 		row("next poll", "%s", moment(*s.NextDue, now))
 	}
@@ -315,9 +317,11 @@ func turnText(t view.StatusTurn, now time.Time) string {
 	if t.ID != nil && t.Epoch != nil {
 		text += fmt.Sprintf(", %s epoch %d", *t.ID, *t.Epoch)
 	}
-	if t.Lifecycle != nil && t.Reason != nil {
+	switch {
+	case t.Status == state.HeadSuspended: // the process has ended, as it should
+	case t.Lifecycle != nil && t.Reason != nil:
 		text += ", " + *t.Lifecycle + ": " + *t.Reason
-	} else if t.State != nil {
+	case t.State != nil:
 		text += ", " + *t.State
 	}
 	if t.Tool != nil {

@@ -67,7 +67,7 @@ func TestStatusText(t *testing.T) {
   OVERDUE    the poll due at 11:55:00 (5m ago) did not run: is cron running?
   CRONTAB    cannot be set: no crontab program
   schedule   */30 * * * * is installed, but should be */1 * * * *
-  timer      IDLE at 12:08:30 (in 8m30s) unless the operator writes
+  timer      IDLE at 12:08:30 (in 8m30s) unless you write
   inbox      2 waiting, 4 deferred, 4 quarantined
   deferred   3 messages until 12:01:00, the last until 13:00:00: over the limit of mails an hour, [budget] mails_an_hour
   deferred   1 message until 12:01:00: not logged in
@@ -92,12 +92,17 @@ func TestStatusText(t *testing.T) {
   rest       wants to rest until 14:00:00 (in 2h)
 `},
 		{"a turn that waits", cycle.ModeFixed, view.Status{
-			Agent: "a", Phase: state.ACTIVE, NextDue: in(time.Minute),
-			Turn: view.StatusTurn{Status: state.HeadSuspended, ID: text("t1"), Epoch: &epoch, WaitingToolCount: &one, ResumeBy: in(9 * time.Minute)},
+			Agent: "a", Phase: state.ACTIVE, NextDue: in(-time.Second), Deadline: in(-time.Minute), AckDue: in(-3 * time.Second),
+			Turn: view.StatusTurn{
+				Status: state.HeadSuspended, ID: text("t1"), Epoch: &epoch, Lifecycle: text("killed"), Reason: text("clean exit"),
+				WaitingToolCount: &one, ResumeBy: in(9 * time.Minute),
+			},
 		}, `
 @a is ACTIVE
-  next poll  12:01:00 (in 1m)
+  next poll  due now
   schedule   mode fixed: you maintain the crontab
+  timer      IDLE after the turn, unless you write
+  ack        the next poll sends it, unless the answer comes first
   inbox      0 waiting, 0 deferred, 0 quarantined
   turn       suspended, t1 epoch 3, waits for 1 answer until 12:09:00
 `},
