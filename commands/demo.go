@@ -54,7 +54,7 @@ func (o *demoOptions) run(c *call) error {
 		return err
 	}
 	if !c.json {
-		return play(c.ctx, c.out.Stdout)
+		return play(c.ctx, c.out.Wrapped())
 	}
 	var story strings.Builder
 	if err := play(c.ctx, &story); err != nil {

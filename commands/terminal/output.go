@@ -64,6 +64,16 @@ func (o *Output) Printf(format string, args ...any) {
 	io.WriteString(o.Stdout, Wrap(o.redacted(fmt.Sprintf(format, args...)), columnsOf(o.Columns)))
 }
 
+// Wrapped returns a writer that takes whole lines, and wraps them as Printf does.
+func (o *Output) Wrapped() io.Writer { return wrapped{o} }
+
+type wrapped struct{ *Output }
+
+func (w wrapped) Write(lines []byte) (int, error) {
+	_, err := io.WriteString(w.Stdout, Wrap(w.redacted(string(lines)), columnsOf(w.Columns)))
+	return len(lines), err
+}
+
 // Verbatim prints a text for a file or another program, such as a script. It never wraps the text.
 func (o *Output) Verbatim(text string) {
 	io.WriteString(o.Stdout, text)

@@ -43,3 +43,16 @@ func TestPromptWraps(t *testing.T) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
 }
+
+// TestWrappedWriter checks that lines of a story are wrapped below their text.
+func TestWrappedWriter(t *testing.T) {
+	var out bytes.Buffer
+	o := &Output{Stdout: &out, Columns: func() int { return 30 }}
+	line := "  09:12  IDLE  -> a mail from the operator\n"
+	if n, err := o.Wrapped().Write([]byte(line)); n != len(line) || err != nil {
+		t.Error(n, err)
+	}
+	if want := "  09:12  IDLE  -> a mail from\n               the operator\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
