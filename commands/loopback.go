@@ -29,7 +29,10 @@ const (
 // listenLoopback listens on a loopback address, for maxConnections at once.
 func listenLoopback(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
-	if err != nil || !config.Loopback(host) {
+	if err != nil {
+		return nil, terminal.Usagef("use an address such as 127.0.0.1:8801", "--addr %q is not a host and a port", addr)
+	}
+	if !config.Loopback(host) {
 		return nil, terminal.Usagef("use an address such as 127.0.0.1:8801", "--addr %q is not a loopback address", addr)
 	}
 	listener, err := net.Listen("tcp", addr)

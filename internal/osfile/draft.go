@@ -17,6 +17,9 @@ func NewDraft(dir, pattern string) (*os.File, error) {
 	RemoveDrafts(dir, pattern)
 	for {
 		f, err := os.CreateTemp(dir, pattern)
+		if pathError, ok := errors.AsType[*fs.PathError](err); ok { // names the draft, which says nothing to a user
+			return nil, &fs.PathError{Op: "create a file in", Path: dir, Err: pathError.Err}
+		}
 		if err != nil {
 			return nil, err
 		}

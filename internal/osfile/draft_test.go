@@ -98,3 +98,12 @@ func TestReplace(t *testing.T) {
 		t.Errorf("%v %v", entries, err)
 	}
 }
+
+// TestDraftError checks that an error names the folder, and not the draft.
+func TestDraftError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "missing")
+	err := osfile.Replace(filepath.Join(dir, "page.html"), ".draft-*", 0o600, nil)
+	if want := "create a file in " + dir + ": no such file or directory"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
