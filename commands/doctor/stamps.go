@@ -137,7 +137,7 @@ func (c stampsCheck) hint() string {
 	case all && !strings.EqualFold(stamp, c.filter.AuthservID):
 		return fmt.Sprintf("the last %s have the name %q: if that is your mail server, set authserv_id = %[2]q in [trust]", terminal.Count(len(c.probe.AuthservIDs), "mail"), stamp)
 	case all:
-		return "your mail server checked it, and its verdict is no proof that you wrote it; see docs/mail-proof.md"
+		return "your mail server checked it, but its verdict does not prove that you wrote it; see docs/mail-proof.md"
 	default:
 		return `your mail server adds no name, or different ones: set verify = "dkim" in [trust] and remove authserv_id`
 	}

@@ -36,7 +36,7 @@ func TestStampFindings(t *testing.T) {
 		{"another name on all", server, refused, []string{"mx.other.net", "MX.other.net", "mx.other.net"}, Warn, "would be rejected", `set authserv_id = "mx.other.net"`},
 		{"another name on too few", server, refused, []string{"mx.evil.net", "mx.evil.net"}, Warn, "would be rejected", `verify = "dkim"`},
 		{"another name on some", server, refused, []string{"mx.evil.net", "", "mx.evil.net"}, Warn, "would be rejected", `verify = "dkim"`},
-		{"our name, not passed", server, refused, []string{"mx.example.org", "mx.example.org", "mx.example.org"}, Warn, "would be rejected", "its verdict is no proof"},
+		{"our name, not passed", server, refused, []string{"mx.example.org", "mx.example.org", "mx.example.org"}, Warn, "would be rejected", "its verdict does not prove"},
 		{"not verified, with fallback", asking, refused, []string{"mx.other.net", "MX.other.net", "mx.other.net"}, Warn, "until you confirm it", `set authserv_id = "mx.other.net"`},
 		{"no signature", dkim, refused, []string{"x", "x", "x"}, Warn, "would be rejected", "must sign"},
 		{"by SPF alone", server, []trust.Trial{{Gate: trust.GateTrust, SPFAlone: true}}, nil, Warn, "would be rejected", "allow_spf = true"},
