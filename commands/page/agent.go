@@ -210,7 +210,7 @@ func (q *quarantined) rows(from *cycle.Agent, v view.Reader) ([]Quarantined, int
 		q.kept = append(q.kept, Quarantined{
 			Number: present.InboxNumber(row), Key: row.Key, From: present.InboxSender(row), Subject: present.InboxSubject(row), At: timeOf(row.At),
 			Gate: present.OneLine(row.Gate), Reason: present.OneLine(row.Reason), Field: v.EvidenceField(i), Evidence: present.OneLine(row.Evidence),
-			Why: present.WhyQuarantined(row, v.EvidenceField(i)), Text: plain.Shorten(from.Secrets.Redact(from.TextOfQuarantined(i)), quarantinedText),
+			Why: present.WhyQuarantined(row, v.EvidenceField(i)), Text: plain.Shorten(from.TextOfQuarantined(i), quarantinedText),
 		})
 	}
 	return q.kept, q.rest, nil

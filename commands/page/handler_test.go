@@ -228,4 +228,8 @@ func TestBehindAProxy(t *testing.T) {
 			t.Errorf("Host %s, Origin %s: cookie %s", test.host, test.origin, cookie)
 		}
 	}
+	local := serve(t, func(s *served) { s.server.URL = &url.URL{Scheme: "https", Host: "localhost", Path: "/"} })
+	for origin, code := range map[string]int{"https://localhost": 200, "http://localhost": 403} {
+		local.browser().send("POST", "/page/login", `{"token":"open sesame"}`, "Host", "localhost", "Origin", origin).says(t, code, "")
+	}
 }
