@@ -83,7 +83,7 @@ Example:
 }
 
 func (o *stopOptions) run(c *call, a *cycle.Agent) error {
-	stopping, text, err := act.Stop(c.ctx, a, o.reason)
+	stopping, text, err := act.Stop(c.ctx, a, "", o.reason)
 	if err != nil {
 		return err
 	}

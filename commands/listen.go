@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -153,7 +154,7 @@ func (o *listenOptions) parsePageURL(c *call) (*url.URL, error) {
 	const hint = "use the address in the browser, such as https://agents.example.com/ or https://example.com/agents/"
 	u, err := url.Parse(o.pageURL)
 	switch {
-	case err != nil, u.Scheme != "https" && u.Scheme != "http", u.Hostname() == "", u.User != nil, u.RawQuery != "", u.Fragment != "":
+	case err != nil, u.Scheme != "https" && u.Scheme != "http", !isBrowserHost(u), u.User != nil, strings.ContainsAny(o.pageURL, "?#"):
 		return nil, terminal.Usagef(hint, "--page-url %q is not the address of a page", o.pageURL)
 	case !strings.HasSuffix(u.Path, "/"):
 		return nil, terminal.Usagef(hint, "--page-url %q does not end with /", o.pageURL)
@@ -161,6 +162,15 @@ func (o *listenOptions) parsePageURL(c *call) (*url.URL, error) {
 		return nil, terminal.Usagef("add --token-file FILE", "--page-url needs a page, which is closed without a token")
 	}
 	return u, nil
+}
+
+// isBrowserHost reports whether a browser can send the host of u, as it is there, in a Host header: one
+// name, in Punycode if it is not ASCII, without an empty or an impossible port.
+func isBrowserHost(u *url.URL) bool {
+	port, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16)
+	possible := err == nil && port > 0 && !strings.HasSuffix(u.Host, ":")
+	const ofNames = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:" // or of IPv6 addresses
+	return possible && u.Hostname() != "" && strings.Trim(u.Hostname(), ofNames) == ""
 }
 
 // pageAddress returns the address of the page in a browser, or "" if it is closed.

@@ -70,8 +70,7 @@ func (c *call) pageText(sources []page.Source) ([]byte, error) {
 	if d.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	data, err := page.File(d)
-	return []byte(c.loader.Secrets.Redact(string(data))), err
+	return page.File(d)
 }
 
 // metricsText returns the metrics of the agents. No metric has words of a message.

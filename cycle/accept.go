@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -321,8 +322,19 @@ func (a *Agent) Resume(ctx context.Context, reason string) (state.State, error) 
 
 // Stop marks the active turn as stopped. Its runner ends the agent and delivers the partial
 // result, marked canceled. Stop returns ErrNothing if no turn is active.
-func (a *Agent) Stop(ctx context.Context, reason string) error {
-	s, err := a.journal().commit(ctx, state.Stopped{Reason: reason})
+func (a *Agent) Stop(ctx context.Context, reason string) error { return a.StopTurn(ctx, "", reason) }
+
+// ErrOtherTurn means that a turn was to be stopped after its end.
+var ErrOtherTurn = errors.New("that turn has ended; another one runs now")
+
+// StopTurn is Stop, and returns ErrOtherTurn if another turn is active. "" is any turn.
+func (a *Agent) StopTurn(ctx context.Context, turnID, reason string) error {
+	s, err := a.journal().commitWith(ctx, func(next state.State) error {
+		if turnID != "" && next.Turn.Stoppable() && next.Turn.TurnID != turnID {
+			return ErrOtherTurn
+		}
+		return nil
+	}, state.Stopped{Reason: reason})
 	if err != nil {
 		return err
 	}

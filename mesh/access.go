@@ -31,18 +31,25 @@ func CheckBrowser(r *http.Request, hosts ...string) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "none" {
 		return refuse(http.StatusForbidden, "requests from web pages are not allowed (Sec-Fetch-Site)")
 	}
-	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.Trim(host, "[]"))
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
-		return nil
-	}
-	if host == "localhost" || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, host) }) {
+	if LoopbackHost(r.Host) || slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, hostName(r.Host)) }) {
 		return nil
 	}
 	return refuse(http.StatusMisdirectedRequest, "this Host is not allowed; use 127.0.0.1")
+}
+
+// LoopbackHost reports whether a Host header names localhost or a loopback address, at any port.
+func LoopbackHost(host string) bool {
+	name := hostName(host)
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(name, "localhost")
+}
+
+// hostName returns a Host header without its port, and without the brackets of an IPv6 address.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.Trim(host, "[]")
 }
 
 // authenticate returns the handle that the caller's token proves. It returns "" for a caller

@@ -113,9 +113,10 @@ func Halted(a *cycle.Agent, s state.State) string {
 	return fmt.Sprintf("@%s resumes", a.Handle)
 }
 
-// Stop stops the running turn. stopping is false if no turn runs. text says it.
-func Stop(ctx context.Context, a *cycle.Agent, reason string) (stopping bool, text string, err error) {
-	err = a.Stop(ctx, reason)
+// Stop stops the running turn: this one, or any if turnID is "". stopping is false if no turn runs.
+// text says it.
+func Stop(ctx context.Context, a *cycle.Agent, turnID, reason string) (stopping bool, text string, err error) {
+	err = a.StopTurn(ctx, turnID, reason)
 	if errors.Is(err, cycle.ErrNothing) {
 		return false, fmt.Sprintf("@%s has no running turn", a.Handle), nil
 	}

@@ -13,6 +13,7 @@ import (
 	"agentstateloop/commands/present"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -20,7 +21,7 @@ import (
 type command struct {
 	Agent string `json:"agent"` // its handle
 	Act   string `json:"act"`
-	What  string `json:"what"` // the number or the key of a message, or the id of a question
+	What  string `json:"what"` // the number or the key of a message, or the id of a question or of the running turn
 	Text  string `json:"text"` // of a message or an answer; the reason of any other act
 }
 
@@ -72,7 +73,7 @@ func (s *Server) doAct(rw http.ResponseWriter, r *http.Request) (text string, p 
 	if p != nil {
 		return "", p
 	}
-	if !equalSecrets(r.Header.Get("X-Page-Token"), of.actToken) {
+	if !secret.Equal(r.Header.Get("X-Page-Token"), of.actToken) {
 		return "", &problem{code: http.StatusForbidden, text: "this order does not come from the page of your session", hint: "reload the page"}
 	}
 	var o command
@@ -106,7 +107,18 @@ func (s *Server) carryOut(rw http.ResponseWriter, r *http.Request, a listen.Show
 	if err != nil {
 		return "", s.failure(a.Agent, err)
 	}
-	return text, nil
+	return s.Secrets.Redact(text), nil
+}
+
+// errNothingNamed refuses an act without its item.
+var errNothingNamed = errors.New("the order names no message, question or turn")
+
+// named returns the item of an act, and its reason.
+func (o command) named() (what, reason string, err error) {
+	if reason, err = o.reason(); err == nil && o.What == "" {
+		err = errNothingNamed
+	}
+	return o.What, reason, err
 }
 
 // reason returns the origin of an act and its reason, for the history.
@@ -120,9 +132,6 @@ func (o command) reason() (string, error) {
 	}
 	return state.OnPage + ": " + text, nil
 }
-
-// errNothingNamed refuses an act without its item.
-var errNothingNamed = errors.New("the order names no message or question")
 
 func (s *Server) answerQuestion(ctx context.Context, a *cycle.Agent, o command) (string, error) {
 	if o.What == "" {
@@ -145,53 +154,44 @@ func parenthesis(text string) string {
 }
 
 func (s *Server) release(ctx context.Context, a *cycle.Agent, o command) (string, error) {
-	reason, err := o.reason()
+	what, reason, err := o.named()
 	if err != nil {
 		return "", err
 	}
-	if o.What == "" {
-		return "", errNothingNamed
-	}
-	_, already, err := act.Release(ctx, a, o.What, reason)
+	_, already, err := act.Release(ctx, a, what, reason)
 	if already {
-		return act.AlreadyReleased(o.What), err
+		return act.AlreadyReleased(what), err
 	}
-	return "released " + o.What, err
+	return "released " + what, err
 }
 
 func (s *Server) drop(ctx context.Context, a *cycle.Agent, o command) (string, error) {
-	reason, err := o.reason()
+	what, reason, err := o.named()
 	if err != nil {
 		return "", err
 	}
-	if o.What == "" {
-		return "", errNothingNamed
-	}
-	_, err = act.Drop(ctx, a, o.What, reason)
-	return "dropped " + o.What, err
+	_, err = act.Drop(ctx, a, what, reason)
+	return "dropped " + what, err
 }
 
 func (s *Server) retry(ctx context.Context, a *cycle.Agent, o command) (string, error) {
-	reason, err := o.reason()
+	what, reason, err := o.named()
 	if err != nil {
 		return "", err
 	}
-	if o.What == "" {
-		return "", errNothingNamed
-	}
-	_, held, err := act.Retry(ctx, a, o.What, reason, s.Now())
+	_, held, err := act.Retry(ctx, a, what, reason, s.Now())
 	if held != "" {
-		return act.StillWaits(o.What, held), err
+		return act.StillWaits(what, held), err
 	}
-	return "queued " + o.What + " again", err
+	return "queued " + what + " again", err
 }
 
 func (s *Server) stop(ctx context.Context, a *cycle.Agent, o command) (string, error) {
-	reason, err := o.reason()
+	turn, reason, err := o.named()
 	if err != nil {
 		return "", err
 	}
-	_, text, err := act.Stop(ctx, a, reason)
+	_, text, err := act.Stop(ctx, a, turn, reason)
 	return text, err
 }
 
@@ -222,25 +222,39 @@ type told struct{ handle, text string }
 // doubleClick is the time within which the same message counts as a second click.
 const doubleClick = 10 * time.Second
 
-// secondClick reports whether a message was sent just now. It forgets older ones.
+// secondClick reports whether a message was sent just now, or is being sent. It forgets older ones, and
+// remembers this one until its act ends.
 func (s *Server) secondClick(m told, now time.Time) bool {
-	maps.DeleteFunc(s.told, func(_ told, at time.Time) bool { return now.Sub(at) >= doubleClick })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.told, func(_ told, until time.Time) bool { return !now.Before(until) })
 	_, again := s.told[m]
+	if !again {
+		s.told[m] = now.Add(actTime)
+	}
 	return again
 }
 
-func (s *Server) tell(ctx context.Context, a *cycle.Agent, o command) (string, error) {
+// tellEnded remembers a message that was sent for a second click, and forgets one that was not.
+func (s *Server) tellEnded(m told, sent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	delete(s.told, m)
+	if sent {
+		s.told[m] = s.Now().Add(doubleClick)
+	}
+}
+
+func (s *Server) tell(ctx context.Context, a *cycle.Agent, o command) (string, error) {
 	now, message := s.Now(), told{a.Handle, o.Text}
 	if s.secondClick(message, now) {
 		return fmt.Sprintf("@%s already has this message: it was not sent twice", a.Handle), nil
 	}
 	key, err := a.Tell(ctx, state.PageUser(s.User), o.Text)
+	s.tellEnded(message, err == nil)
 	if err != nil {
 		return "", err
 	}
-	s.told[message] = now
 	text := fmt.Sprintf("@%s has your message", a.Handle)
 	st, err := a.Store.Read()
 	if err != nil {

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func TestReleaseAndDrop(t *testing.T) {
 	b.do("drop", two, "spam").says(t, 409, "")
 	s.wants("q2 dropped: on the page: spam\n")
 	for _, act := range []string{"release", "drop", "retry", "answer"} {
-		b.do(act, "", "x").says(t, 409, "names no message or question")
+		b.do(act, "", "x").says(t, 409, "names no message, question or turn")
 		b.do(act, "q99", "x").says(t, 409, "")
 	}
 }
@@ -143,6 +144,37 @@ func TestTell(t *testing.T) {
 	b.do("tell", "", "hello?").says(t, 200, "but no answer is expected soon: ")
 }
 
+// TestTellBesideAStuckAgent checks that a message to an agent whose state is locked delays no message to
+// another one, that a second click on it sends nothing, and that its failure is forgotten.
+func TestTellBesideAStuckAgent(t *testing.T) {
+	s := serve(t, func(s *served) { s.more = []*cycle.Agent{s.newAgent("second1")} })
+	b := s.browser().login()
+	tell := func(handle string) reply {
+		return b.send("POST", "/page/act", `{"agent":"`+handle+`","act":"tell","text":"hello"}`)
+	}
+	release, reached := make(chan struct{}), make(chan struct{})
+	now := s.agent.Now
+	var once sync.Once
+	s.agent.Now = func() time.Time { // each commit asks for it
+		once.Do(func() { close(reached); <-release })
+		return now()
+	}
+	first := make(chan reply, 1)
+	go func() { first <- tell(handle) }()
+	<-reached
+	b.client.Timeout = 5 * time.Second
+	tell("second1").says(t, 200, "@second1 has your message")
+	tell(handle).says(t, 200, "already has this message")
+	close(release)
+	(<-first).says(t, 200, "@goulard3120 has your message")
+	if m := s.state().Inbox; len(m) != 1 {
+		t.Errorf("the inbox is %+v", m)
+	}
+	for range 2 { // a refused message is not remembered
+		b.do("tell", "", " ").says(t, 409, "the message is empty")
+	}
+}
+
 // TestAnswer checks an answer, a second one, and one that is not an option.
 func TestAnswer(t *testing.T) {
 	s := serve(t)
@@ -168,9 +200,17 @@ func TestAnswer(t *testing.T) {
 func TestStop(t *testing.T) {
 	s := serve(t)
 	b := s.browser().login()
-	b.do("stop", "", "").says(t, 200, "@goulard3120 has no running turn")
-	s.asks()
-	b.do("stop", "", "wrong repository").says(t, 200, "@goulard3120 is being stopped")
-	b.do("stop", "", "wrong repository").says(t, 200, "")
+	b.do("stop", "t1", "").says(t, 200, "@goulard3120 has no running turn")
+	in, _ := s.asks()
+	b.do("stop", "t1", "of the last turn").says(t, 409, "that turn has ended; another one runs now")
+	b.do("stop", "", "of any turn").says(t, 409, "names no message, question or turn")
+	if head := s.state().Turn; head.Stop != "" {
+		t.Errorf("another turn was stopped: %+v", head)
+	}
+	if id := b.document().Agents[0].Status.Turn.ID; id == nil || *id != in.TurnID {
+		t.Errorf("the page shows the turn %v, want %s", id, in.TurnID)
+	}
+	b.do("stop", in.TurnID, "wrong repository").says(t, 200, "@goulard3120 is being stopped")
+	b.do("stop", in.TurnID, "wrong repository").says(t, 200, "")
 	s.wants("its turn was stopped: on the page: wrong repository")
 }

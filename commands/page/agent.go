@@ -35,20 +35,29 @@ type reader struct {
 
 // agent returns an agent as of now.
 func (r *reader) agent(from Source, now time.Time) Agent {
-	a := Agent{
+	a := empty(from)
+	if err := r.fill(&a, from.Agent, from.WithoutWords, now); err != nil {
+		return failed(from, err)
+	}
+	return a
+}
+
+// failed returns an agent that cannot be shown.
+func failed(from Source, err error) Agent {
+	a, text := empty(from), plain.Line(err.Error())
+	a.Error = &text
+	return a
+}
+
+// empty returns an agent without its parts.
+func empty(from Source) Agent {
+	return Agent{
 		Handle: from.Agent.Handle, MayAct: from.MayAct,
 		Trouble: []Row{}, Rows: []Row{}, Messages: []Message{}, Quarantine: []Quarantined{}, Questions: []Question{}, Schedule: []Planned{},
 		Bands:   Bands{Day: emptyBand(), Week: emptyBand()},
 		Costs:   Costs{Days: []DayCost{}},
 		History: []Entry{},
 	}
-	shown := a
-	if err := r.fill(&shown, from.Agent, from.WithoutWords, now); err != nil {
-		text := plain.Line(err.Error())
-		a.Error = &text
-		return a
-	}
-	return shown
 }
 
 func emptyBand() view.Band { return view.Band{Phases: []view.Span{}, Marks: []view.Mark{}} }

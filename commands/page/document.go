@@ -15,11 +15,19 @@ import (
 // null, never absent.
 type Document struct {
 	Made     time.Time `json:"made"`
+	Now      time.Time `json:"now"` // when it was written for this reader
 	Version  string    `json:"version"`
 	Host     string    `json:"host"`
+	Zones    []Zone    `json:"zones"`     // of the listener's clock, the oldest first
 	Live     bool      `json:"live"`      // false in a file
 	ActToken *string   `json:"act_token"` // of this session; null: the page only shows
 	Agents   []Agent   `json:"agents"`
+}
+
+// Zone is the distance of the listener's clock from UTC, from a time on.
+type Zone struct {
+	From    time.Time `json:"from"`
+	Minutes int       `json:"minutes"` // east of UTC
 }
 
 // Agent is one agent on the page. With an Error, everything after it is empty.
@@ -184,7 +192,7 @@ type Maker struct {
 func (m *Maker) Document(agents []Source, now time.Time) Document {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	d := Document{Made: now.UTC(), Agents: []Agent{}}
+	d := newDocument(now)
 	known := m.readers
 	m.readers = map[string]*reader{}
 	for _, a := range agents {
@@ -194,7 +202,25 @@ func (m *Maker) Document(agents []Source, now time.Time) Document {
 			r = &reader{}
 		}
 		m.readers[key] = r
-		d.Agents = append(d.Agents, tame(r.agent(a, now)))
+		d.Agents = append(d.Agents, tame(r.agent(a, now), a.Agent.Secrets))
 	}
 	return d
+}
+
+// newDocument returns a document without agents.
+func newDocument(now time.Time) Document {
+	return Document{Made: now.UTC(), Now: now.UTC(), Zones: zones(now.Local()), Agents: []Agent{}}
+}
+
+// zones returns the zones of a clock from 400 days ago until 60 days ahead.
+func zones(now time.Time) []Zone {
+	var all []Zone
+	until := now.AddDate(0, 0, 60)
+	for at := now.AddDate(0, 0, -400); ; {
+		_, seconds := at.Zone()
+		all = append(all, Zone{From: at.UTC(), Minutes: seconds / 60})
+		if _, at = at.ZoneBounds(); at.IsZero() || at.After(until) {
+			return all
+		}
+	}
 }

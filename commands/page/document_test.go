@@ -13,6 +13,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/secret"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail"
@@ -294,6 +295,81 @@ func walk(v any, f func(string)) {
 			f(key)
 			walk(e, f)
 		}
+	}
+}
+
+// TestDocumentHidesSecrets gives an agent secrets that its records have already, whole and where a text is
+// cut.
+func TestDocumentHidesSecrets(t *testing.T) {
+	s := newStage(t)
+	const canary, short = "canary-0123456789-canary", "canary-0"
+	s.receive(operator, "@goulard3120 "+canary, "The password is "+canary+".")
+	s.receive(operator, "@goulard3120 away\r\nAuto-Submitted: "+canary, strings.Repeat("x", quarantinedText-10)+canary)
+	m, err := s.agent.Next(context.Background())
+	s.check(err)
+	_, err = s.agent.AskOperator(context.Background(), cycle.Inside{TurnID: m.TurnID, Epoch: m.Epoch},
+		cycle.OperatorQuestion{Text: canary + "?", Options: []string{canary}, Patience: time.Hour})
+	s.check(err)
+	_, err = s.agent.Halt(context.Background(), canary)
+	s.check(err)
+	from := Source{Agent: s.agent}
+	search := func() Found {
+		found, err := History(from, "", "canary", "", 50, s.now)
+		s.check(err)
+		return found
+	}
+	if d := s.document(); strings.Count(encode(t, d), canary) < 6 || len(search().Entries) < 2 {
+		t.Fatalf("without known secrets: %s", encode(t, d))
+	}
+	s.agent.Secrets = &secret.Known{}
+	s.agent.Secrets.Learn("imap", canary)
+	s.maker = Maker{}
+	if got := encode(t, s.document()); strings.Contains(got, short) || strings.Count(got, "***") < 6 {
+		t.Errorf("the document: %s", got)
+	}
+	if found := search(); len(found.Entries) != 0 {
+		t.Errorf("a search for a secret found %s", encode(t, found))
+	}
+	found, err := History(from, "", "", "", 50, s.now)
+	s.check(err)
+	if got := encode(t, found); strings.Contains(got, short) || !strings.Contains(got, "***") {
+		t.Errorf("the history: %s", got)
+	}
+}
+
+// TestZones checks the zones of a clock with summer time, and of one without.
+func TestZones(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[
+ {
+  "from": "2026-01-28T09:00:00Z",
+  "minutes": 60
+ },
+ {
+  "from": "2026-03-29T01:00:00Z",
+  "minutes": 120
+ },
+ {
+  "from": "2026-10-25T01:00:00Z",
+  "minutes": 60
+ },
+ {
+  "from": "2027-03-28T01:00:00Z",
+  "minutes": 120
+ }
+]`
+	now := time.Date(2027, 3, 4, 9, 0, 0, 0, time.UTC)
+	if got := encode(t, zones(now.In(berlin))); got != want {
+		t.Errorf("the zones are %s, want %s", got, want)
+	}
+	if got := zones(now); len(got) != 1 || got[0].Minutes != 0 {
+		t.Errorf("the zones of UTC are %v", got)
+	}
+	if got := zones(now.AddDate(0, -2, 0).In(berlin)); len(got) != 3 {
+		t.Errorf("the zones of January are %v", got)
 	}
 }
 

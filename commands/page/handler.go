@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -18,8 +16,10 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/plain"
 	"agentstateloop/internal/secret"
+	"agentstateloop/mesh"
 )
 
 // Server serves the page of a listener. Its fields are set before Handler.
@@ -42,10 +42,9 @@ type Server struct {
 	scrapes limiter         // wrong tokens of Prometheus
 	streams chan struct{}   // holds one value per stream
 	newest  *watcher
-	maker   Maker // of single documents
 
 	mu   sync.Mutex
-	told map[told]time.Time // recent messages
+	told map[told]time.Time // recent messages, and until when the same one is a second click
 }
 
 // maxBody limits the body of a request, in bytes.
@@ -138,8 +137,8 @@ func answer(rw http.ResponseWriter, code int, body any) {
 // may have sent. A foreign Host reveals a name that was rebound to this machine. A foreign Origin
 // reveals a request of another page.
 func (s *Server) checkCaller(r *http.Request) *problem {
-	if !s.knownHost(r.Host) {
-		return &problem{code: http.StatusForbidden, text: "this listener does not answer for the host " + inQuotes(r.Host),
+	if !mesh.LoopbackHost(r.Host) && !s.ofURL(r.Host) { // any port of this machine, because of `ssh -L`
+		return &problem{code: http.StatusForbidden, text: "this listener does not serve the host " + inQuotes(r.Host),
 			hint: "use 127.0.0.1 or localhost; behind a reverse proxy, start listen with --page-url and the address of the page"}
 	}
 	if s.Token == nil {
@@ -152,7 +151,7 @@ func (s *Server) checkCaller(r *http.Request) *problem {
 		return &problem{code: http.StatusForbidden, text: "this request does not come from the page: its Origin is " + inQuotes(r.Header.Get("Origin")),
 			hint: "use the buttons of the page; behind a reverse proxy, start listen with --page-url and the address of the page"}
 	case r.URL.Path != "/" && site != "" && site != "same-origin" && site != "none":
-		return &problem{code: http.StatusForbidden, text: "another web page has sent this request", hint: "open the page itself"}
+		return &problem{code: http.StatusForbidden, text: "this request came from another web page", hint: "open the page itself"}
 	}
 	return nil
 }
@@ -167,48 +166,39 @@ func inQuotes(text string) string {
 	return `"` + plain.Line(text) + `"`
 }
 
-// knownHost reports whether a Host header names this machine, at any port because of `ssh -L`, or the
-// host of URL.
-func (s *Server) knownHost(host string) bool {
-	if s.URL != nil && strings.EqualFold(host, withoutPort(s.URL)) {
-		return true
-	}
-	name := host
-	if n, _, err := net.SplitHostPort(host); err == nil {
-		name = n
-	}
-	name = strings.Trim(name, "[]")
-	ip, err := netip.ParseAddr(name)
-	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(name, "localhost")
+// ofURL reports whether a Host header names the host of URL.
+func (s *Server) ofURL(host string) bool {
+	return s.URL != nil && strings.EqualFold(withoutPort(s.URL.Scheme, host), withoutPort(s.URL.Scheme, s.URL.Host))
 }
 
-// withoutPort returns the host of an address, with its port unless that is the default of its
-// scheme, as a browser sends it.
-func withoutPort(u *url.URL) string {
-	if p := u.Port(); p == "443" && u.Scheme == "https" || p == "80" && u.Scheme == "http" {
-		return strings.TrimSuffix(u.Host, ":"+p)
+// withoutPort returns a host with its port unless that is the default of the scheme, as in an Origin.
+func withoutPort(scheme, host string) string {
+	if scheme == "https" {
+		return strings.TrimSuffix(host, ":443")
 	}
-	return u.Host
+	return strings.TrimSuffix(host, ":80")
 }
 
-// ownOrigin reports whether the page itself has sent the request.
+// ownOrigin reports whether the page itself has sent the request. At the host of URL only the scheme of
+// URL counts: without TLS, others can read and change the page.
 func (s *Server) ownOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	return strings.EqualFold(origin, "http://"+r.Host) || s.throughProxy(r)
+	return s.throughProxy(r) || mesh.LoopbackHost(r.Host) && !s.ofURL(r.Host) && strings.EqualFold(r.Header.Get("Origin"), "http://"+r.Host)
 }
 
 // throughProxy reports whether the Origin of a request is that of URL.
 func (s *Server) throughProxy(r *http.Request) bool {
-	return s.URL != nil && strings.EqualFold(r.Header.Get("Origin"), s.URL.Scheme+"://"+withoutPort(s.URL))
+	return s.URL != nil && strings.EqualFold(r.Header.Get("Origin"), s.URL.Scheme+"://"+withoutPort(s.URL.Scheme, s.URL.Host))
 }
 
-// shown returns the agents that the page shows: those that do not switch it off.
+// shown returns the agents that the page shows: those that do not switch it off, by handle. The
+// listener moves an agent with a new configuration to its end.
 func (s *Server) shown() (all []listen.Shown) {
 	for _, a := range s.agents() {
 		if a.Agent.Page != cycle.PageOff {
 			all = append(all, a)
 		}
 	}
+	order.Stable(all, func(a, b listen.Shown) int { return strings.Compare(a.Agent.Handle, b.Agent.Handle) })
 	return all
 }
 
@@ -251,20 +241,20 @@ func (s *Server) index(rw http.ResponseWriter, r *http.Request) {
 	asset{"text/html; charset=utf-8", Index}.serve(rw, r)
 }
 
-// document answers with the current Document.
+// document answers with the current Document, for programs. The page itself follows the events.
 func (s *Server) document(rw http.ResponseWriter, r *http.Request) {
 	session, p := s.admitted(r)
 	if p != nil {
 		p.write(rw, r)
 		return
 	}
-	d := s.maker.Document(sources(s.shown()), s.Now())
+	d := NewDocument(sources(s.shown()), s.Now())
 	answer(rw, http.StatusOK, s.complete(d, session))
 }
 
 // complete sets the fields of a document that the listener knows.
 func (s *Server) complete(d Document, of session) Document {
-	d.Version, d.Host, d.Live = s.Version, s.Host, true
+	d.Now, d.Version, d.Host, d.Live = s.Now().UTC(), s.Version, s.Host, true
 	for _, a := range d.Agents {
 		if a.MayAct {
 			d.ActToken = &of.actToken
@@ -297,16 +287,17 @@ func (s *Server) history(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, http.StatusOK, found)
 }
 
-// metrics answers Prometheus. It has the numbers of every agent, also of those that the page does
-// not show.
+// metrics answers Prometheus: about every agent to the bearer of the token, and about the agents that
+// the page shows to a session of the page.
 func (s *Server) metrics(rw http.ResponseWriter, r *http.Request) {
-	_, p := s.session(r)
+	agents := s.shown
+	_, p := s.admitted(r)
 	if p != nil && p.code == http.StatusUnauthorized {
 		p.text, p.hint = "/metrics requires the bearer token of this listener, or a session of the page", tokenHint
 	}
-	if header := r.Header.Get("Authorization"); header != "" {
-		scheme, given, _ := strings.Cut(header, " ")
-		p = s.checkToken(r.Context(), &s.scrapes, strings.TrimSpace(given), strings.EqualFold(scheme, "Bearer"))
+	// Another scheme is for a proxy.
+	if scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " "); p != nil && strings.EqualFold(scheme, "Bearer") {
+		agents, p = s.agents, s.checkToken(r.Context(), &s.scrapes, given)
 	}
 	if p != nil {
 		rw.Header().Set("WWW-Authenticate", `Bearer realm="agentstateloop"`)
@@ -314,7 +305,7 @@ func (s *Server) metrics(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rw.Header().Set("Content-Type", MetricsType)
-	_ = Metrics(rw, sources(s.agents()), s.Version, s.Now()) // a failure means that the caller has disconnected
+	_ = Metrics(rw, sources(agents()), s.Version, s.Now()) // a failure means that the caller has disconnected
 }
 
 // find returns the shown agent with this handle.

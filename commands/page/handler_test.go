@@ -26,14 +26,14 @@ func TestRefusals(t *testing.T) {
 		code                     int
 		text                     string
 	}{
-		{"a page of another site", "GET", "/page/document", "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "another web page"},
-		{"a page of another port", "GET", "/page/events", "", []string{"Sec-Fetch-Site", "same-site"}, 403, "another web page"},
-		{"a name that was rebound", "GET", "/page/document", "", []string{"Host", "evil.example" + port}, 403, `does not answer for the host \"evil.example`},
-		{"a name that was rebound, the page", "GET", "/", "", []string{"Host", "evil.example" + port}, 403, `does not answer for the host "evil.example`},
-		{"a name like ours", "GET", "/", "", []string{"Host", "localhost.evil.example" + port}, 403, "does not answer"},
-		{"an address of the network", "GET", "/page/document", "", []string{"Host", "192.0.2.1" + port}, 403, "does not answer"},
-		{"no host", "GET", "/metrics", "", []string{"Host", "."}, 403, "does not answer"},
-		{"a rebound name in both", "POST", "/page/act", act, []string{"Host", "evil.example", "Origin", "http://evil.example"}, 403, "does not answer"},
+		{"a page of another site", "GET", "/page/document", "", []string{"Sec-Fetch-Site", "cross-site"}, 403, "from another web page"},
+		{"a page of another port", "GET", "/page/events", "", []string{"Sec-Fetch-Site", "same-site"}, 403, "from another web page"},
+		{"a name that was rebound", "GET", "/page/document", "", []string{"Host", "evil.example" + port}, 403, `does not serve the host \"evil.example`},
+		{"a name that was rebound, the page", "GET", "/", "", []string{"Host", "evil.example" + port}, 403, `does not serve the host "evil.example`},
+		{"a name like ours", "GET", "/", "", []string{"Host", "localhost.evil.example" + port}, 403, "does not serve"},
+		{"an address of the network", "GET", "/page/document", "", []string{"Host", "192.0.2.1" + port}, 403, "does not serve"},
+		{"no host", "GET", "/metrics", "", []string{"Host", "."}, 403, "does not serve"},
+		{"a rebound name in both", "POST", "/page/act", act, []string{"Host", "evil.example", "Origin", "http://evil.example"}, 403, "does not serve"},
 		{"a foreign Origin", "POST", "/page/act", act, []string{"Origin", "https://evil.example"}, 403, "does not come from the page"},
 		{"another port", "POST", "/page/act", act, []string{"Origin", "http://127.0.0.1:1"}, 403, "does not come from the page"},
 		{"another name of this machine", "POST", "/page/act", act, []string{"Origin", "http://localhost" + port}, 403, "does not come from the page"},
@@ -130,6 +130,10 @@ func TestClosedPage(t *testing.T) {
 		t.Errorf("the page shows %+v, act token %v", d.Agents, d.ActToken)
 	}
 	b.do("halt", "", "").says(t, 403, "your session") // it has no act token
+	if r := b.send("GET", "/page/metrics", ""); r.code != 200 || !strings.Contains(r.body, `"reader1"`) || strings.Contains(r.body, handle) {
+		t.Errorf("the metrics of a session: %d %s", r.code, r.body)
+	}
+	off.browser().send("GET", "/metrics", "", "Authorization", "Bearer "+theToken).says(t, 200, handle)
 	act := serve(t, func(s *served) { s.more = []*cycle.Agent{s.newAgent("reader1")}; s.more[0].Page = cycle.PageRead })
 	b = act.browser().login()
 	b.send("POST", "/page/act", `{"agent":"reader1","act":"halt"}`).says(t, 403, `the page only shows @reader1: [listen] page is \"read\"`)
@@ -144,6 +148,7 @@ func TestClosedPage(t *testing.T) {
 	b.send("POST", "/page/login", `{"token":"open sesame"}`).says(t, 200, "ok")
 	b.send("GET", "/page/document", "").says(t, 403, "the page is closed")
 	b.send("GET", "/page/events", "").says(t, 403, "the page is closed")
+	b.send("GET", "/page/metrics", "").says(t, 403, "the page is closed")
 	b.send("GET", "/metrics", "", "Authorization", "Bearer "+theToken).says(t, 200, "")
 }
 
@@ -170,7 +175,9 @@ func TestMetricsNeedTheToken(t *testing.T) {
 		t.Error("the refusal names no scheme")
 	}
 	bearer("Bearer wrong").says(t, 401, "not the token")
-	bearer("Basic "+theToken).says(t, 401, "not the token")
+	for range 11 { // the login of a proxy
+		bearer("Basic "+theToken).says(t, 401, "requires the bearer token")
+	}
 	r = bearer("Bearer " + theToken)
 	r.says(t, 200, "")
 	if got := r.head.Get("Content-Type"); !strings.HasPrefix(got, "text/plain; version=0.0.4") {
@@ -178,8 +185,11 @@ func TestMetricsNeedTheToken(t *testing.T) {
 	}
 	b.login()
 	b.send("GET", "/page/metrics", "").says(t, 200, "")
-	for range 8 {
-		bearer("Bearer wrong")
+	b.send("GET", "/page/metrics", "", "Authorization", "Basic of a proxy").says(t, 200, "")
+	stranger := s.browser()
+	bearer = func(token string) reply { return stranger.send("GET", "/metrics", "", "Authorization", token) }
+	for range 9 {
+		bearer("Bearer wrong").says(t, 401, "not the token")
 	}
 	bearer("Bearer "+theToken).says(t, 429, "too many wrong tokens")
 	s.browser().login() // has its own limit
@@ -199,7 +209,10 @@ func TestBehindAProxy(t *testing.T) {
 		{"agents.example.com", site, 200},
 		{"127.0.0.1:8802", site, 200}, // a proxy that sets Host
 		{"AGENTS.example.com", "https://Agents.example.com", 200},
-		{"agents.example.com", "http://agents.example.com", 200}, // the host of the proxy without TLS: its own page too
+		{"agents.example.com", "http://agents.example.com", 403}, // anybody on the way can change that page
+		{"agents.example.com:443", site, 200},
+		{"127.0.0.1:8802", "http://127.0.0.1:8802", 200}, // ssh -L
+		{"127.0.0.1:8802", "http://agents.example.com", 403},
 		{"agents.example.com:8443", site, 403},
 		{"other.example.com", site, 403},
 		{"agents.example.com", "https://other.example.com", 403},
@@ -214,5 +227,9 @@ func TestBehindAProxy(t *testing.T) {
 		if secure := strings.Contains(cookie, "; Secure"); r.code == http.StatusOK && secure != strings.EqualFold(test.origin, site) {
 			t.Errorf("Host %s, Origin %s: cookie %s", test.host, test.origin, cookie)
 		}
+	}
+	local := serve(t, func(s *served) { s.server.URL = &url.URL{Scheme: "https", Host: "localhost", Path: "/"} })
+	for origin, code := range map[string]int{"https://localhost": 200, "http://localhost": 403} {
+		local.browser().send("POST", "/page/login", `{"token":"open sesame"}`, "Host", "localhost", "Origin", origin).says(t, code, "")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/view"
 	"agentstateloop/internal/plain"
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -127,7 +128,7 @@ func (r *recent) add(a *cycle.Agent, s state.State, now time.Time) error {
 	}
 	for _, l := range slices.Backward(lines) {
 		if made := r.words.Entry(l); made != nil {
-			r.entries = append(r.entries, entryOf(l, made))
+			r.entries = append(r.entries, entryOf(a.Secrets, l, made))
 		}
 		r.last = state.Line{Serial: l.Serial, N: l.N}
 	}
@@ -164,9 +165,10 @@ func newestLines(st *store.Store, s state.State, serial uint64, n int) iter.Seq2
 	}
 }
 
-// entryOf returns the entry of a line, whose sentence made makes.
-func entryOf(l state.Line, made func() (text, words string)) Entry {
+// entryOf returns the entry of a line, whose sentence made makes, without secrets.
+func entryOf(secrets *secret.Known, l state.Line, made func() (text, words string)) Entry {
 	text, words := made()
+	text, words = secrets.Redact(text), secrets.Redact(words)
 	return Entry{
 		ID: view.Cursor{Serial: l.Serial, N: l.N}.String(), At: l.At.UTC(), Kind: kindOf(l),
 		Text: plain.Shorten(plain.Line(text), entryText), Quote: view.OrNull(words),
@@ -226,7 +228,7 @@ func search(a *cycle.Agent, s state.State, at view.Cursor, f filter, words *pres
 		if i >= searched || made == nil || f.kind != "" && f.kind != kindOf(l) {
 			continue
 		}
-		if e := entryOf(l, made); f.accepts(e) {
+		if e := entryOf(a.Secrets, l, made); f.accepts(e) {
 			got.entries = append(got.entries, e)
 		}
 	}

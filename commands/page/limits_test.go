@@ -22,9 +22,9 @@ import (
 func TestLimits(t *testing.T) {
 	letters := func(n int64) string { return strings.Repeat("é", int(n)) }
 	limittest.Run(t, []limittest.Limit{
-		{Const: "maxText", Max: 4096, Within: func(_ *testing.T, n int64) bool { return tame(Agent{Handle: letters(n)}).Handle == letters(n) }},
+		{Const: "maxText", Max: 4096, Within: func(_ *testing.T, n int64) bool { return tame(Agent{Handle: letters(n)}, nil).Handle == letters(n) }},
 		{Const: "entryText", Max: 500, Within: func(_ *testing.T, n int64) bool {
-			return entryOf(state.Line{}, func() (string, string) { return letters(n), "" }).Text == letters(n)
+			return entryOf(nil, state.Line{}, func() (string, string) { return letters(n), "" }).Text == letters(n)
 		}},
 		{Const: "maxMessages", Max: 100, Within: func(_ *testing.T, n int64) bool {
 			_, more := messages(slices.Repeat([]view.InboxRow{{Status: view.RowFetching}}, int(n)), state.State{}, state.Policy{}, morning)

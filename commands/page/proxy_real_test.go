@@ -106,7 +106,7 @@ func TestBehindNginx(t *testing.T) {
 	b.do("resume", "", "").says(t, 200, "resumes")
 	b.send("POST", "/page/act", `{"agent":"goulard3120","act":"halt"}`, "Origin", "https://evil.example").says(t, 403, "does not come from the page")
 	b.send("POST", "/page/act", `{"agent":"goulard3120","act":"halt"}`, "Origin", s.base).says(t, 403, "does not come from the page")
-	b.send("GET", "/page/document", "", "Host", "evil.example").says(t, 403, "does not answer for the host")
+	b.send("GET", "/page/document", "", "Host", "evil.example").says(t, 403, "does not serve the host")
 	b.send("POST", "/nudge", `{}`, "Origin", "", "Authorization", "Bearer "+theToken).says(t, 403, "this Host is not allowed")
 	if s.state().Halted() {
 		t.Error("a refused request has halted the agent")

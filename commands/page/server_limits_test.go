@@ -53,7 +53,8 @@ func TestServerLimits(t *testing.T) {
 		}),
 		limittest.Duration("doubleClick", 10*time.Second-1, 1, func(_ *testing.T, d time.Duration) bool {
 			now, m := time.Now(), told{"goulard3120", "hello"}
-			s := Server{told: map[told]time.Time{m: now}}
+			s := Server{told: map[told]time.Time{}, Now: func() time.Time { return now }}
+			s.tellEnded(m, true)
 			return s.secondClick(m, now.Add(d))
 		}),
 		limittest.Duration("actTime", 50*time.Second, 1, func(t *testing.T, d time.Duration) (within bool) {

@@ -5,7 +5,6 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"net/http"
 	"slices"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"agentstateloop/internal/secret"
 )
 
 // sessionTime is how long a session lasts.
@@ -101,7 +102,7 @@ func (s *Server) login(rw http.ResponseWriter, r *http.Request) {
 	}
 	p := decode(rw, r, &body)
 	if p == nil {
-		p = s.checkToken(r.Context(), &s.logins, body.Token, true)
+		p = s.checkToken(r.Context(), &s.logins, body.Token)
 	}
 	if p != nil {
 		p.write(rw, r)
@@ -138,12 +139,12 @@ func (s *Server) setCookie(rw http.ResponseWriter, r *http.Request, key []byte, 
 }
 
 // checkToken refuses a wrong token, and every token after too many wrong ones.
-func (s *Server) checkToken(ctx context.Context, l *limiter, given string, ofOurKind bool) *problem {
+func (s *Server) checkToken(ctx context.Context, l *limiter, given string) *problem {
 	token, err := s.Token(ctx)
 	if err != nil {
 		return unreadToken(err)
 	}
-	right := ofOurKind && equalSecrets(strings.TrimSpace(given), strings.TrimSpace(token))
+	right := secret.Equal(strings.TrimSpace(given), strings.TrimSpace(token))
 	switch ok, limited := l.try(s.Now(), right); {
 	case limited:
 		return &problem{code: http.StatusTooManyRequests, text: "too many wrong tokens: wait a minute", hint: tokenHint, retrySecond: 60}
@@ -154,12 +155,6 @@ func (s *Server) checkToken(ctx context.Context, l *limiter, given string, ofOur
 }
 
 const tokenHint = "the token is in the file that listen --token-file names"
-
-// equalSecrets compares two secrets in constant time.
-func equalSecrets(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
-}
 
 // maxWrong limits the wrong tokens within a minute.
 const maxWrong = 10

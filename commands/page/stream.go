@@ -14,6 +14,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/cycle/view"
+	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
 
@@ -179,7 +180,7 @@ func (w *watcher) look(known map[*cycle.Agent]*watched) (d Document, changed boo
 			changed = true
 		}
 	}
-	d = Document{Made: now.UTC(), Agents: []Agent{}}
+	d = newDocument(now)
 	for _, a := range agents {
 		part := known[a.Agent]
 		if part == nil {
@@ -201,7 +202,12 @@ func (w *watched) due(a *cycle.Agent, now time.Time) bool {
 		return false // a long history must not keep the processor busy
 	}
 	stamp, err := a.Store.Stamp()
-	return err != nil || !stamp.Same(w.stamp) || w.shown.Turn != nil || since >= refreshEvery
+	return err != nil || !stamp.Same(w.stamp) || w.inAttempt() || since >= refreshEvery
+}
+
+// inAttempt reports whether an agent works, whose steps and durations change each second.
+func (w *watched) inAttempt() bool {
+	return w.shown.Turn != nil && w.shown.Status.Turn.Status != state.HeadSuspended
 }
 
 // read makes the part of an agent, and reports whether it has changed.
@@ -209,9 +215,21 @@ func (w *watched) read(a listen.Shown, now time.Time) (changed bool) {
 	began, before := time.Now(), w.body
 	w.made = now
 	w.stamp, _ = a.Agent.Store.Stamp() // an error is part of the document
-	w.shown = w.maker.Document(sources([]listen.Shown{a}), now).Agents[0]
+	w.shown = w.document(sources([]listen.Shown{a}), now)
 	w.body, w.cost = essence(w.shown), time.Since(began)
 	return !bytes.Equal(before, w.body)
+}
+
+// document returns the newest part. The panic of one agent must not end the daemon of all.
+func (w *watched) document(from []Source, now time.Time) (part Agent) {
+	defer func() {
+		if v := recover(); v != nil {
+			a := from[0]
+			w.maker = Maker{}
+			part = tame(failed(a, fmt.Errorf("internal: %v; please report this", v)), a.Agent.Secrets)
+		}
+	}()
+	return w.maker.Document(from, now).Agents[0]
 }
 
 // essence returns the visible part of an agent: without the ends of its bands, which move with the

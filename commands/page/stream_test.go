@@ -25,6 +25,17 @@ func TestStream(t *testing.T) {
 	documents, hangUp := b.follow()
 	var d page.Document
 	check(t, json.Unmarshal([]byte(until(t, documents, handle)), &d))
+	if d.Now.Before(d.Made) || len(d.Zones) == 0 {
+		t.Errorf("made at %v, written at %v, zones %v", d.Made, d.Now, d.Zones)
+	}
+	s.later.Store(int64(time.Hour)) // a second tab gets the same document later
+	again, leave := b.follow()
+	check(t, json.Unmarshal([]byte(until(t, again, handle)), &d))
+	if ahead := d.Now.Sub(time.Now()); ahead < 59*time.Minute {
+		t.Errorf("written at %v, %v ahead", d.Now, ahead)
+	}
+	leave()
+	s.later.Store(0)
 	if d.ActToken == nil || *d.ActToken != b.act || d.Version != "v9" || d.Host != "box" || !d.Live {
 		t.Errorf("the document is for %v, %s on %s", d.ActToken, d.Version, d.Host)
 	}
@@ -228,15 +239,18 @@ func TestStreamsAreLimited(t *testing.T) {
 	}
 }
 
-// TestPageFollowsItsAgents checks that the page shows an agent whose configuration has changed as it is
-// then.
-func TestPageFollowsItsAgents(t *testing.T) {
-	s := serve(t, func(s *served) { s.more = []*cycle.Agent{s.newAgent("second1")} })
+// TestPageOfSeveralAgents checks that the page shows all agents, by handle.
+func TestPageOfSeveralAgents(t *testing.T) {
+	s := serve(t, func(s *served) { s.more = []*cycle.Agent{s.newAgent("second1"), s.newAgent("artificer")} })
 	b := s.browser().login()
 	documents, hangUp := b.follow()
 	defer hangUp()
-	if d := until(t, documents, "second1"); !strings.Contains(d, handle) {
-		t.Errorf("the first agent is missing: %s", d)
+	var d page.Document
+	check(t, json.Unmarshal([]byte(until(t, documents, "second1")), &d))
+	for _, d := range []page.Document{d, b.document()} {
+		if a := d.Agents; len(a) != 3 || a[0].Handle != "artificer" || a[1].Handle != handle || a[2].Handle != "second1" {
+			t.Errorf("the page shows %+v", a)
+		}
 	}
 	b.send("GET", "/page/history?agent=second1&q=nothing", "").says(t, 200, `"entries":[]`)
 	b.send("GET", "/page/history?agent=second1&before=x", "").says(t, 409, "")

@@ -8,6 +8,7 @@ import (
 
 	"agentstateloop/cycle/listen"
 	"agentstateloop/cycle/view"
+	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 )
 
@@ -53,5 +54,34 @@ func TestWatchedIsDue(t *testing.T) {
 	s.check(err)
 	if due(time.Second/2) || !due(10*time.Second) || !read(10*time.Second) || due(12*time.Second) {
 		t.Error("a commit does not change the part, or more than once")
+	}
+	_, err = s.agent.Next(context.Background())
+	s.check(err)
+	read(12 * time.Second)
+	if !due(14 * time.Second) {
+		t.Error("a running turn is not followed each second")
+	}
+	w.shown.Status.Turn.Status = state.HeadSuspended
+	if due(14*time.Second) || !due(27*time.Second) {
+		t.Error("a suspended turn is followed each second, or never")
+	}
+}
+
+// TestPanicOfAnAgent checks that the panic of one agent is its error on the page, without secrets, and that
+// the next part is made as before.
+func TestPanicOfAnAgent(t *testing.T) {
+	s := newStage(t)
+	s.agent.Secrets = &secret.Known{}
+	s.agent.Secrets.Learn("imap", "canary-0123456789")
+	now := s.agent.Now
+	var w watched
+	w.read(listen.Shown{Agent: s.agent}, s.now)
+	s.agent.Now = func() time.Time { panic("canary-0123456789 in <a state>") }
+	if !w.read(listen.Shown{Agent: s.agent}, s.now) || w.shown.Error == nil || *w.shown.Error != "internal: *** in <a state>; please report this" || w.shown.Handle != "goulard3120" || w.shown.Rows == nil {
+		t.Errorf("the page shows %+v", w.shown)
+	}
+	s.agent.Now = now
+	if !w.read(listen.Shown{Agent: s.agent}, s.now) || w.shown.Error != nil {
+		t.Errorf("the page shows %+v after the panic", w.shown)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"agentstateloop/cycle"
+	"agentstateloop/internal/secret"
 	"agentstateloop/mesh"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -219,16 +218,10 @@ func (w *webServer) checkToken(r *http.Request) (code int, why string) {
 		return http.StatusInternalServerError, "cannot read the webhook token: " + err.Error()
 	}
 	scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || !equalSecrets(strings.TrimSpace(given), token) {
+	if !strings.EqualFold(scheme, "Bearer") || !secret.Equal(strings.TrimSpace(given), token) {
 		return http.StatusUnauthorized, "this call requires the bearer token of listen --token-file"
 	}
 	return 0, ""
-}
-
-// equalSecrets compares two secrets in constant time.
-func equalSecrets(a, b string) bool {
-	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
-	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
 // recipient returns the agent with that handle, or the only agent if handle is "". Otherwise it
@@ -253,7 +246,7 @@ func (w *webServer) recipient(handle, call string) (p *servedAgent, why string) 
 // message.
 func (w *webServer) wake(rw http.ResponseWriter, r *http.Request) {
 	p := w.find(r.PathValue("handle"))
-	if p == nil || !equalSecrets(r.PathValue("secret"), w.secret) {
+	if p == nil || !secret.Equal(r.PathValue("secret"), w.secret) {
 		refuse(rw, http.StatusNotFound, "unknown address")
 		return
 	}
