@@ -18,6 +18,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/replay"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail"
@@ -33,6 +34,13 @@ const (
 	address  = "artificer3120@example.org"
 	crlf     = "\r\n"
 )
+
+func TestMain(m *testing.M) {
+	if err := testkit.InMemory(); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // midnight is when every story begins. In Berlin the clocks change on the next day.
 var midnight = time.Date(2026, time.March, 28, 0, 0, 0, 0, time.UTC)
