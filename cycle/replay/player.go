@@ -201,7 +201,7 @@ func (p *player) observe() (events []state.Event, taken []decided, err error) {
 		}
 		p.mails = p.mails[1:]
 		taken, events = append(taken, d), append(events, found...)
-		if d.mine {
+		if d.mine && d.gate == "" && d.unproven == nil {
 			room--
 		}
 	}
