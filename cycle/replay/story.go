@@ -170,6 +170,9 @@ func (st *story) line(s *state.State, l state.Line) {
 	case state.LineMessage:
 		st.message(s, *l.Message)
 	case state.LineGate:
+		if l.What == state.WordCopy {
+			return // tookCopies counts it
+		}
 		st.sum.setAside(l, st.mails[l.Key].Name)
 		st.done(l.Key)
 	case state.LineControl:

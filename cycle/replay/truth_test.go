@@ -118,7 +118,7 @@ func (r *record) text(l state.Line) string {
 	case state.LineDuplicate, state.LineControl:
 		return fmt.Sprintf("%s %s", l.What, l.From)
 	case state.LineGate:
-		return fmt.Sprintf("%s %s: %s", l.Gate, l.From, l.Reason)
+		return fmt.Sprintf("%s %s %s: %s", l.Gate, l.What, l.From, l.Reason)
 	case state.LineTurn, state.LineHalt, state.LineAck, state.LinePrompt, state.LineTier:
 		return fmt.Sprintf("%s %s", l.What, l.Reason)
 	case state.LineTask:
@@ -362,7 +362,11 @@ func randomLetters(r *rand.Rand, n int) (all []letter) {
 			all = append(all, write(at, operator, call+"list", "news", "List-Id: <news.example.com>"+crlf))
 		case 5:
 			l := write(at, operator, call+"twice", "the same", fmt.Sprintf("Message-ID: <twice%d@example.com>", at.Unix())+crlf)
-			all = append(all, l, letter{l.at.Add(3 * time.Minute), l.raw})
+			again := letter{l.at.Add(3 * time.Minute), l.raw}
+			if at.Minute()%2 == 0 { // a gate rejects the copy
+				again.raw = "List-Id: <news.example.com>" + crlf + l.raw
+			}
+			all = append(all, l, again)
 		case 6:
 			all = append(all, write(at, operator+", mallory@example.net", call+"two", "two senders"))
 		default:
@@ -417,10 +421,19 @@ func TestReplayIsTrue(t *testing.T) {
 				letters, until := randomLetters(rand.New(rand.NewPCG(uint64(seed), 34)), 30), midnight.Add(48*time.Hour)
 				want := live(t, st, letters, until)
 				got, sum := replayed(t, st, letters, until)
-				parts := sum.Others + sum.Undecided + sum.Messages + sum.Controls + sum.Copies
+				aside, rejected := 0, 0
 				for _, a := range sum.Aside {
-					parts += a.Count
+					aside += a.Count
 				}
+				for _, l := range want {
+					if strings.Contains(l, " "+string(state.LineGate)+" ") && !strings.Contains(l, " "+string(state.WordCopy)+" ") {
+						rejected++
+					}
+				}
+				if aside != rejected {
+					t.Errorf("%d mails are set aside, want %d", aside, rejected)
+				}
+				parts := sum.Others + sum.Undecided + sum.Messages + sum.Controls + sum.Copies + aside
 				if parts != len(letters) || sum.Mails != len(letters) {
 					t.Errorf("%d mails have %d parts, want %d: %+v", sum.Mails, parts, len(letters), sum)
 				}
