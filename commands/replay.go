@@ -43,9 +43,9 @@ Without --from, it begins 30 days before the last mail. Without --to, it ends
 with that mail, when the agent is IDLE again. A time is 2026-03-02,
 "2026-03-02 08:00", RFC 3339, or 30d for 30 days ago.
 
-A turn takes the median time and cost of the turns in the agent's history, with
-the model that ran last. Without a history it takes 1m30s and costs $0.10, or is
-free with runner = "exec". docs/replay.md tells what else is assumed.
+A turn takes the median time and cost of the turns in the agent's history that
+succeeded, with the model of the last of them. Without a history it takes 1m30s
+and costs $0.10, or is free with runner = "exec". docs/replay.md tells what else is assumed.
 
 Examples:
   agentstateloop replay ~/Maildir
@@ -264,14 +264,19 @@ type replayWait struct {
 }
 
 type replayFigure struct {
-	Seconds float64 `json:"seconds"`
-	USD     float64 `json:"usd"`
-	Model   *string `json:"model"`
-	Turns   int     `json:"turns"`
+	Seconds     float64       `json:"seconds"`
+	SecondsFrom replay.Source `json:"seconds_from"`
+	USD         float64       `json:"usd"`
+	USDFrom     replay.Source `json:"usd_from"`
+	Model       *string       `json:"model"`
+	Turns       int           `json:"turns"`
 }
 
 func replayFigureOf(f replay.Figure) replayFigure {
-	return replayFigure{Seconds: f.Time.Seconds(), USD: f.Cost.USD(), Model: orNull(f.Model), Turns: f.Turns}
+	ofTime, ofCost := f.Sources()
+	return replayFigure{
+		Seconds: f.Time.Seconds(), SecondsFrom: ofTime, USD: f.Cost.USD(), USDFrom: ofCost, Model: orNull(f.Model), Turns: f.Turns,
+	}
 }
 
 // replayEnd returns the last line of the output.

@@ -229,15 +229,25 @@ func replayedFigures(a replay.Assumed) string {
 }
 
 func replayedFigure(f replay.Figure) string {
-	text := fmt.Sprintf("a turn takes %s and costs %v", terminal.Short(f.Time), f.Cost)
-	if f.Turns > 0 {
-		text += fmt.Sprintf(" (median of %s", terminal.Count(f.Turns, "turn"))
-		if f.Model != "" {
-			text += " with " + plain.Line(f.Model)
-		}
-		text += ")"
+	ofTime, ofCost := f.Sources()
+	text := "a turn takes " + terminal.Short(f.Time)
+	if ofTime != ofCost || ofTime == replay.FromFlag {
+		text += figureSource(f, ofTime, "--turn-time")
 	}
-	return text
+	return text + fmt.Sprintf(" and costs %v", f.Cost) + figureSource(f, ofCost, "--turn-cost")
+}
+
+// figureSource tells where a figure comes from.
+func figureSource(f replay.Figure, source replay.Source, flag string) string {
+	switch {
+	case source == replay.FromFlag:
+		return " (" + flag + ")"
+	case source == replay.FromDefault:
+		return " (default)"
+	case f.Model == "":
+		return fmt.Sprintf(" (median of %s)", terminal.Count(f.Turns, "turn"))
+	}
+	return fmt.Sprintf(" (median of %s with %s)", terminal.Count(f.Turns, "turn"), plain.Line(f.Model))
 }
 
 // ReplayAside returns the mails that were set aside, a row for each gate. explain is the command that

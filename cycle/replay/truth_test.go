@@ -453,8 +453,10 @@ func TestFloodIsTakenInParts(t *testing.T) {
 	t.Parallel()
 	call := "@" + handle + " work"
 	for name, flood := range map[string]func(at time.Time) letter{
-		"of orders":            func(at time.Time) letter { return write(at, operator, call, "task") },
-		"of automatic replies": func(at time.Time) letter { return write(at, operator, call, "away", "Auto-Submitted: auto-replied"+crlf) },
+		"of orders": func(at time.Time) letter { return write(at, operator, call, "task") },
+		"of automatic replies": func(at time.Time) letter {
+			return write(at, operator, call, "away", "Auto-Submitted: auto-replied"+crlf)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
