@@ -303,7 +303,7 @@ func replayEnd(s replay.Summary) replayLine {
 	if s.DayBudget > 0 {
 		end.DayUSD = orNull(s.DayBudget.USD())
 	}
-	if w := s.Wait; s.Answers > 0 {
+	if w := s.Wait; w.Mails > 0 {
 		end.Wait = &replayWait{Median: w.Median.Seconds(), P90: w.P90.Seconds(), Longest: w.Longest.Seconds()}
 	}
 	return replayLine{At: s.Ended.UTC(), Event: "summary", Phase: s.Phase, Summary: end}

@@ -161,14 +161,14 @@ func replayedMails(s replay.Summary) string {
 func replayedTurns(s replay.Summary) string {
 	text := fmt.Sprintf("%d, %s", s.Turns, counts([]count{{s.Answers, "answer", "answers"}, {s.Stopped, "stopped", ""}}))
 	if s.Prompts > 0 {
-		text += fmt.Sprintf("; %d by prompts of the clock", s.Prompts)
+		text += fmt.Sprintf("; %d from scheduled prompts", s.Prompts)
 	}
 	return text
 }
 
 func replayedWaits(s replay.Summary) string {
-	text := "there was no answer"
-	if w := s.Wait; w.Longest > 0 {
+	text := "no mail was answered"
+	if w := s.Wait; w.Mails > 0 {
 		text = fmt.Sprintf("half of the answers came within %s, 9 of 10 within %s, all within %s", terminal.Short(w.Median), terminal.Short(w.P90), terminal.Short(w.Longest))
 	}
 	if s.Deferred > 0 {
@@ -289,7 +289,7 @@ func ReplayNotes(s replay.Summary) []string {
 		{s.Future, "mail", "with a date in the future: left out"},
 		{s.Unordered, "mail", "older than the one before it in an mbox: played at its own date"},
 		{s.Undecided, "mail", "undecided: the key of its signature cannot be looked up now, or its file is gone"},
-		{s.PromptsLeft, "prompt", "of the clock left out: a replay does not run its `if` program"},
+		{s.PromptsLeft, "scheduled prompt", "left out: a replay does not run an `if` program"},
 	} {
 		if n.count > 0 {
 			notes = append(notes, fmt.Sprintf("note: %s %s", terminal.Count(n.count, n.noun), n.text))

@@ -120,10 +120,10 @@ func TestWaits(t *testing.T) {
 	for n := range 10 {
 		waits = append(waits, time.Duration(10-n)*time.Minute)
 	}
-	if got, want := waitsOf(waits), (Wait{5 * time.Minute, 9 * time.Minute, 10 * time.Minute}); got != want {
+	if got, want := waitsOf(waits), (Wait{10, 5 * time.Minute, 9 * time.Minute, 10 * time.Minute}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := waitsOf([]time.Duration{time.Second}); got != (Wait{time.Second, time.Second, time.Second}) {
+	if got := waitsOf([]time.Duration{time.Second}); got != (Wait{1, time.Second, time.Second, time.Second}) {
 		t.Errorf("of one %+v", got)
 	}
 	if got := waitsOf(nil); got != (Wait{}) {

@@ -54,8 +54,11 @@ type Day struct {
 	Cost state.Micros
 }
 
-// Wait is how long senders waited for the answers to their mails. It is zero without an answer.
-type Wait struct{ Median, P90, Longest time.Duration }
+// Wait is how long senders waited for the answers to their mails. Mails is the number of these mails.
+type Wait struct {
+	Mails                int
+	Median, P90, Longest time.Duration
+}
 
 // setAside counts the line of a gate.
 func (s *Summary) setAside(l state.Line, file string) {
@@ -82,7 +85,7 @@ func waitsOf(waits []time.Duration) Wait {
 		return Wait{}
 	}
 	sort.Slice(waits, func(i, j int) bool { return waits[i] < waits[j] })
-	return Wait{Median: rank(waits, 50), P90: rank(waits, 90), Longest: waits[len(waits)-1]}
+	return Wait{Mails: len(waits), Median: rank(waits, 50), P90: rank(waits, 90), Longest: waits[len(waits)-1]}
 }
 
 // rank returns the smallest of the sorted values that percent of them do not exceed.
