@@ -163,7 +163,13 @@ func (c *call) printReplay(sum replay.Summary, zone *time.Location) error {
 	if err := c.out.Grid([]terminal.Column{{}, {}}, present.ReplayRows(sum, zone)); err != nil {
 		return err
 	}
-	explain := func(file string) string { return name + " explain " + quotedForShell(plain.Line(file)) }
+	explain := func(args ...string) string {
+		command := name + " explain"
+		for _, arg := range args {
+			command += " " + quotedForShell(plain.Line(arg))
+		}
+		return command
+	}
 	for _, part := range []struct {
 		title string
 		rows  [][]string
@@ -289,7 +295,7 @@ func replayEnd(s replay.Summary) replayLine {
 		TurnLow: replayFigureOf(s.Assumed.Low), Undated: s.Undated, Future: s.Future, Unordered: s.Unordered, Unreadable: s.Unreadable,
 	}
 	for _, a := range s.Aside {
-		end.SetAside = append(end.SetAside, replayAside{Gate: a.Gate, Count: a.Count, File: orNull(a.File)})
+		end.SetAside = append(end.SetAside, replayAside{Gate: a.Gate, Count: a.Count, File: orNull(a.Name)})
 	}
 	for kind, n := range s.Sent {
 		end.Sent[string(kind)] = n

@@ -251,12 +251,16 @@ func figureSource(f replay.Figure, source replay.Source, flag string) string {
 }
 
 // ReplayAside returns the mails that were set aside, a row for each gate. explain is the command that
-// explains a file.
-func ReplayAside(s replay.Summary, explain func(file string) string) [][]string {
+// explains a file. Of an mbox it explains each mail, so the row says which.
+func ReplayAside(s replay.Summary, explain func(args ...string) string) [][]string {
 	var rows [][]string
 	for _, a := range s.Aside {
 		row := []string{fmt.Sprint(a.Count), gateWords(a.Gate), ""}
-		if a.File != "" {
+		number, inMbox := strings.CutPrefix(a.Name, a.File+", ")
+		switch {
+		case inMbox:
+			row[2] = number + ": " + explain("--full", a.File)
+		case a.File != "":
 			row[2] = explain(a.File)
 		}
 		rows = append(rows, row)

@@ -173,7 +173,7 @@ func (st *story) line(s *state.State, l state.Line) {
 		if l.What == state.WordCopy {
 			return // tookCopies counts it
 		}
-		st.sum.setAside(l, st.mails[l.Key].Name)
+		st.sum.setAside(l, st.mails[l.Key].Stored)
 		st.done(l.Key)
 	case state.LineControl:
 		st.sum.Controls++

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
@@ -41,11 +42,12 @@ type Summary struct {
 	Assumed    Assumed
 }
 
-// Aside counts the mails that one gate set aside. File is the first of them.
+// Aside counts the mails that one gate set aside.
 type Aside struct {
 	Gate  string
 	Count int
-	File  string
+	Name  string // of the first of them: its file, in an mbox with its number
+	File  string // its file
 }
 
 // Day is the cost of a local day.
@@ -61,11 +63,11 @@ type Wait struct {
 }
 
 // setAside counts the line of a gate.
-func (s *Summary) setAside(l state.Line, file string) {
+func (s *Summary) setAside(l state.Line, m mail.Stored) {
 	i := slices.IndexFunc(s.Aside, func(a Aside) bool { return a.Gate == l.Gate })
 	if i < 0 {
 		i = len(s.Aside)
-		s.Aside = append(s.Aside, Aside{Gate: l.Gate, File: file})
+		s.Aside = append(s.Aside, Aside{Gate: l.Gate, Name: m.Name, File: m.File})
 	}
 	s.Aside[i].Count += max(1, l.Count)
 }
