@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"math"
 	"strconv"
@@ -32,9 +33,10 @@ func replayCommand(p *program) *cli.Command {
 		Name:      "replay",
 		Usage:     "show the effects that last month's mail would have had",
 		ArgsUsage: "DIR|FILE...",
-		Description: `Plays the mails of a Maildir, an mbox or files (as in explain) at their times,
-on a clock of its own, with the settings of the agent: polls, phases, acks,
-turns, answers and quiet mails. The summary tells how long people would have
+		Description: `Plays the mails of a Maildir, an mbox, .eml files or a folder of them at their
+times, on a clock of its own, with the settings of the agent: polls, phases,
+acks, turns, answers and quiet mails. It reads each mail twice, so it does not
+read standard input or a pipe. The summary tells how long people would have
 waited, and the cost. It sends no mail and changes no file. It begins with an
 agent that has never polled. "agentstateloop explain FILE" tells why a mail was
 set aside.
@@ -45,7 +47,8 @@ with that mail, when the agent is IDLE again. A time is 2026-03-02,
 
 A turn takes the median time and cost of the turns in the agent's history that
 succeeded, with the model of the last of them. Without a history it takes 1m30s
-and costs $0.10, or is free with runner = "exec". docs/replay.md tells what else is assumed.
+and costs $0.10, or is free with runner = "exec". docs/replay.md tells what else
+is assumed.
 
 Examples:
   agentstateloop replay ~/Maildir
@@ -83,6 +86,9 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 	})
 	if c.ctx.Err() != nil {
 		return cycle.ErrInterrupted
+	}
+	if errors.Is(err, replay.ErrReadTwice) {
+		return terminal.Usagef("save the mails to a file, and give its name", "%v", err)
 	}
 	if err != nil {
 		return err
