@@ -31,7 +31,7 @@ func replayCommand(p *program) *cli.Command {
 	var o replayOptions
 	return &cli.Command{
 		Name:      "replay",
-		Usage:     "show the effects that last month's mail would have had",
+		Usage:     "show what last month's mail would have caused",
 		ArgsUsage: "DIR|FILE...",
 		Description: `Plays the mails of a Maildir, an mbox, .eml files or a folder of them at their
 times, on a clock of its own, with the settings of the agent: polls, phases,

@@ -87,7 +87,7 @@ func (p *ReplayStory) words(e replay.Entry) string {
 	case replay.Waits:
 		return fmt.Sprintf("it waits until %s: %s", e.Until.In(p.zone).Format("15:04"), plain.Line(e.Reason))
 	case replay.Control:
-		return "it is the control " + strings.ToUpper(e.Text)
+		return "it is the command " + strings.ToUpper(e.Text)
 	case replay.Phase:
 		return fmt.Sprintf("a poll moves the agent from %s to %s", e.Text, e.Phase)
 	case replay.Prompt:
@@ -153,7 +153,7 @@ func replayedMails(s replay.Summary) string {
 		aside += a.Count
 	}
 	return fmt.Sprintf("%d: %s", s.Mails, counts([]count{
-		{s.Messages, "message", "messages"}, {s.Controls, "control", "controls"}, {s.Copies, "copy", "copies"}, {aside, "set aside", ""},
+		{s.Messages, "message", "messages"}, {s.Controls, "command", "commands"}, {s.Copies, "copy", "copies"}, {aside, "set aside", ""},
 		{s.Undecided, "undecided", ""}, {s.Others, "not for this agent", ""},
 	}))
 }
@@ -181,10 +181,13 @@ func replayedWaits(s replay.Summary) string {
 }
 
 func replayedSent(s replay.Summary) string {
-	all := []count{{s.Sent[state.Ack], "ack", "acks"}, {s.Sent[state.Quiet], "quiet mail", "quiet mails"}, {s.Sent[state.Working], `"still working"`, ""}}
+	all := []count{
+		{s.Sent[state.Ack], "ack", "acks"}, {s.Sent[state.Quiet], "quiet mail", "quiet mails"}, {s.Sent[state.Working], `"still working"`, ""},
+		{s.Sent[state.Answer], "answer to a command", "answers to commands"},
+	}
 	var others []state.EffectKind
 	for kind := range s.Sent {
-		if kind != state.Ack && kind != state.Quiet && kind != state.Working {
+		if kind != state.Ack && kind != state.Quiet && kind != state.Working && kind != state.Answer {
 			others = append(others, kind)
 		}
 	}
@@ -225,7 +228,7 @@ func replayedFigures(a replay.Assumed) string {
 	if a.Low != a.Normal {
 		text += "; while money is short: " + replayedFigure(a.Low)
 	}
-	return text + "; nothing fails"
+	return text + "; assuming that nothing fails"
 }
 
 func replayedFigure(f replay.Figure) string {

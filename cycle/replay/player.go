@@ -227,7 +227,7 @@ func (p *player) decide(m mail.Stored) (decided, []state.Event, error) {
 	return d, events, nil
 }
 
-// makePrompts makes the due prompts by the clock. It asks no program whether there is work.
+// makePrompts makes the scheduled prompts that are due. It asks no program whether there is work.
 func (p *player) makePrompts() {
 	for _, f := range p.state.DuePrompts(p.Agent.Policy, p.now) {
 		e := state.Prompted{Name: f.Name, At: f.At, Message: state.Message{Kind: state.KindAlways, Title: f.Name}}

@@ -19,7 +19,7 @@ const (
 	Waits    Kind = "waits"    // a message waits, for the reason of the entry
 	Control  Kind = "control"  // a mail was STOP, HALT, GO or STATUS
 	Phase    Kind = "phase"    // the phase changed
-	Prompt   Kind = "prompt"   // a prompt by the clock came due
+	Prompt   Kind = "prompt"   // a scheduled prompt came due
 	Turn     Kind = "turn"     // a turn began
 	Stopped  Kind = "stopped"  // a turn was stopped
 	Tier     Kind = "tier"     // the budget tier changed

@@ -30,7 +30,7 @@ type Summary struct {
 	Turns, Stopped, Answers int
 	Sent                    map[state.EffectKind]int // mails to the operator, besides answers
 	Deferred                int                      // messages that had to wait, by a limit or for their sender
-	Prompts, PromptsLeft    int                      // by the clock: made, and left out because of their programs
+	Prompts, PromptsLeft    int                      // scheduled prompts: made, and left out because of their programs
 	Polls                   int
 	Phases                  map[state.Phase]time.Duration
 
