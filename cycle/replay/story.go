@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/order"
 	"agentstateloop/state"
 )
@@ -117,7 +118,7 @@ func (st *story) take(d decided, phase state.Phase) {
 		st.fresh = append(st.fresh, d.key)
 	}
 	st.held = append(st.held, &Entry{
-		At: latest(d.At, st.shown), Phase: phase, Kind: MailIn,
+		At: view.Later(d.At, st.shown), Phase: phase, Kind: MailIn,
 		File: d.Name, From: d.from, Subject: d.subject, Gate: d.gate, Reason: d.reason,
 	})
 }

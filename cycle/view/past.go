@@ -155,7 +155,7 @@ func (p *Past) newLines(s state.State) ([]state.Line, error) {
 // add adds a line, which comes after the others.
 func (p *Past) add(l state.Line) {
 	f := fact{serial: l.Serial, n: l.N, at: l.At}
-	p.last, p.latest = f, later(p.latest, l.At)
+	p.last, p.latest = f, Later(p.latest, l.At)
 	switch {
 	case l.Kind == state.LineSpend && l.Spending != nil:
 		d := p.days[l.Day]
