@@ -2,6 +2,7 @@ package commands
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"math"
 	"strconv"
@@ -30,11 +31,12 @@ func replayCommand(p *program) *cli.Command {
 	var o replayOptions
 	return &cli.Command{
 		Name:      "replay",
-		Usage:     "show the effects that last month's mail would have had",
+		Usage:     "show what last month's mail would have caused",
 		ArgsUsage: "DIR|FILE...",
-		Description: `Plays the mails of a Maildir, an mbox or files (as in explain) at their times,
-on a clock of its own, with the settings of the agent: polls, phases, acks,
-turns, answers and quiet mails. The summary tells how long people would have
+		Description: `Plays the mails of a Maildir, an mbox, .eml files or a folder of them at their
+times, on a clock of its own, with the settings of the agent: polls, phases,
+acks, turns, answers and quiet mails. It reads each mail twice, so it does not
+read standard input or a pipe. The summary tells how long people would have
 waited, and the cost. It sends no mail and changes no file. It begins with an
 agent that has never polled. "agentstateloop explain FILE" tells why a mail was
 set aside.
@@ -43,9 +45,10 @@ Without --from, it begins 30 days before the last mail. Without --to, it ends
 with that mail, when the agent is IDLE again. A time is 2026-03-02,
 "2026-03-02 08:00", RFC 3339, or 30d for 30 days ago.
 
-A turn takes the median time and cost of the turns in the agent's history, with
-the model that ran last. Without a history it takes 1m30s and costs $0.10, or is
-free with runner = "exec". docs/replay.md tells what else is assumed.
+A turn takes the median time and cost of the turns in the agent's history that
+succeeded, with the model of the last of them. Without a history it takes 1m30s
+and costs $0.10, or is free with runner = "exec". docs/replay.md tells what else
+is assumed.
 
 Examples:
   agentstateloop replay ~/Maildir
@@ -83,6 +86,9 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 	})
 	if c.ctx.Err() != nil {
 		return cycle.ErrInterrupted
+	}
+	if errors.Is(err, replay.ErrReadTwice) {
+		return terminal.Usagef("save the mails to a file, and give its name", "%v", err)
 	}
 	if err != nil {
 		return err
@@ -163,7 +169,13 @@ func (c *call) printReplay(sum replay.Summary, zone *time.Location) error {
 	if err := c.out.Grid([]terminal.Column{{}, {}}, present.ReplayRows(sum, zone)); err != nil {
 		return err
 	}
-	explain := func(file string) string { return name + " explain " + quotedForShell(plain.Line(file)) }
+	explain := func(args ...string) string {
+		command := name + " explain"
+		for _, arg := range args {
+			command += " " + quotedForShell(plain.Line(arg))
+		}
+		return command
+	}
 	for _, part := range []struct {
 		title string
 		rows  [][]string
@@ -264,14 +276,19 @@ type replayWait struct {
 }
 
 type replayFigure struct {
-	Seconds float64 `json:"seconds"`
-	USD     float64 `json:"usd"`
-	Model   *string `json:"model"`
-	Turns   int     `json:"turns"`
+	Seconds     float64       `json:"seconds"`
+	SecondsFrom replay.Source `json:"seconds_from"`
+	USD         float64       `json:"usd"`
+	USDFrom     replay.Source `json:"usd_from"`
+	Model       *string       `json:"model"`
+	Turns       int           `json:"turns"`
 }
 
 func replayFigureOf(f replay.Figure) replayFigure {
-	return replayFigure{Seconds: f.Time.Seconds(), USD: f.Cost.USD(), Model: orNull(f.Model), Turns: f.Turns}
+	ofTime, ofCost := f.Sources()
+	return replayFigure{
+		Seconds: f.Time.Seconds(), SecondsFrom: ofTime, USD: f.Cost.USD(), USDFrom: ofCost, Model: orNull(f.Model), Turns: f.Turns,
+	}
 }
 
 // replayEnd returns the last line of the output.
@@ -284,7 +301,7 @@ func replayEnd(s replay.Summary) replayLine {
 		TurnLow: replayFigureOf(s.Assumed.Low), Undated: s.Undated, Future: s.Future, Unordered: s.Unordered, Unreadable: s.Unreadable,
 	}
 	for _, a := range s.Aside {
-		end.SetAside = append(end.SetAside, replayAside{Gate: a.Gate, Count: a.Count, File: orNull(a.File)})
+		end.SetAside = append(end.SetAside, replayAside{Gate: a.Gate, Count: a.Count, File: orNull(a.Name)})
 	}
 	for kind, n := range s.Sent {
 		end.Sent[string(kind)] = n
@@ -298,7 +315,7 @@ func replayEnd(s replay.Summary) replayLine {
 	if s.DayBudget > 0 {
 		end.DayUSD = orNull(s.DayBudget.USD())
 	}
-	if w := s.Wait; s.Answers > 0 {
+	if w := s.Wait; w.Mails > 0 {
 		end.Wait = &replayWait{Median: w.Median.Seconds(), P90: w.P90.Seconds(), Longest: w.Longest.Seconds()}
 	}
 	return replayLine{At: s.Ended.UTC(), Event: "summary", Phase: s.Phase, Summary: end}

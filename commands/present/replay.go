@@ -87,7 +87,7 @@ func (p *ReplayStory) words(e replay.Entry) string {
 	case replay.Waits:
 		return fmt.Sprintf("it waits until %s: %s", e.Until.In(p.zone).Format("15:04"), plain.Line(e.Reason))
 	case replay.Control:
-		return "it is the control " + strings.ToUpper(e.Text)
+		return "it is the command " + strings.ToUpper(e.Text)
 	case replay.Phase:
 		return fmt.Sprintf("a poll moves the agent from %s to %s", e.Text, e.Phase)
 	case replay.Prompt:
@@ -153,7 +153,7 @@ func replayedMails(s replay.Summary) string {
 		aside += a.Count
 	}
 	return fmt.Sprintf("%d: %s", s.Mails, counts([]count{
-		{s.Messages, "message", "messages"}, {s.Controls, "control", "controls"}, {s.Copies, "copy", "copies"}, {aside, "set aside", ""},
+		{s.Messages, "message", "messages"}, {s.Controls, "command", "commands"}, {s.Copies, "copy", "copies"}, {aside, "set aside", ""},
 		{s.Undecided, "undecided", ""}, {s.Others, "not for this agent", ""},
 	}))
 }
@@ -161,14 +161,14 @@ func replayedMails(s replay.Summary) string {
 func replayedTurns(s replay.Summary) string {
 	text := fmt.Sprintf("%d, %s", s.Turns, counts([]count{{s.Answers, "answer", "answers"}, {s.Stopped, "stopped", ""}}))
 	if s.Prompts > 0 {
-		text += fmt.Sprintf("; %d by prompts of the clock", s.Prompts)
+		text += fmt.Sprintf("; %d from scheduled prompts", s.Prompts)
 	}
 	return text
 }
 
 func replayedWaits(s replay.Summary) string {
-	text := "there was no answer"
-	if w := s.Wait; w.Longest > 0 {
+	text := "no mail was answered"
+	if w := s.Wait; w.Mails > 0 {
 		text = fmt.Sprintf("half of the answers came within %s, 9 of 10 within %s, all within %s", terminal.Short(w.Median), terminal.Short(w.P90), terminal.Short(w.Longest))
 	}
 	if s.Deferred > 0 {
@@ -181,10 +181,13 @@ func replayedWaits(s replay.Summary) string {
 }
 
 func replayedSent(s replay.Summary) string {
-	all := []count{{s.Sent[state.Ack], "ack", "acks"}, {s.Sent[state.Quiet], "quiet mail", "quiet mails"}, {s.Sent[state.Working], `"still working"`, ""}}
+	all := []count{
+		{s.Sent[state.Ack], "ack", "acks"}, {s.Sent[state.Quiet], "quiet mail", "quiet mails"}, {s.Sent[state.Working], `"still working"`, ""},
+		{s.Sent[state.Answer], "answer to a command", "answers to commands"},
+	}
 	var others []state.EffectKind
 	for kind := range s.Sent {
-		if kind != state.Ack && kind != state.Quiet && kind != state.Working {
+		if kind != state.Ack && kind != state.Quiet && kind != state.Working && kind != state.Answer {
 			others = append(others, kind)
 		}
 	}
@@ -225,28 +228,42 @@ func replayedFigures(a replay.Assumed) string {
 	if a.Low != a.Normal {
 		text += "; while money is short: " + replayedFigure(a.Low)
 	}
-	return text + "; nothing fails"
+	return text + "; assuming that nothing fails"
 }
 
 func replayedFigure(f replay.Figure) string {
-	text := fmt.Sprintf("a turn takes %s and costs %v", terminal.Short(f.Time), f.Cost)
-	if f.Turns > 0 {
-		text += fmt.Sprintf(" (median of %s", terminal.Count(f.Turns, "turn"))
-		if f.Model != "" {
-			text += " with " + plain.Line(f.Model)
-		}
-		text += ")"
+	ofTime, ofCost := f.Sources()
+	text := "a turn takes " + terminal.Short(f.Time)
+	if ofTime != ofCost || ofTime == replay.FromFlag {
+		text += figureSource(f, ofTime, "--turn-time")
 	}
-	return text
+	return text + fmt.Sprintf(" and costs %v", f.Cost) + figureSource(f, ofCost, "--turn-cost")
+}
+
+// figureSource tells where a figure comes from.
+func figureSource(f replay.Figure, source replay.Source, flag string) string {
+	switch {
+	case source == replay.FromFlag:
+		return " (" + flag + ")"
+	case source == replay.FromDefault:
+		return " (default)"
+	case f.Model == "":
+		return fmt.Sprintf(" (median of %s)", terminal.Count(f.Turns, "turn"))
+	}
+	return fmt.Sprintf(" (median of %s with %s)", terminal.Count(f.Turns, "turn"), plain.Line(f.Model))
 }
 
 // ReplayAside returns the mails that were set aside, a row for each gate. explain is the command that
-// explains a file.
-func ReplayAside(s replay.Summary, explain func(file string) string) [][]string {
+// explains a file. Of an mbox it explains each mail, so the row says which.
+func ReplayAside(s replay.Summary, explain func(args ...string) string) [][]string {
 	var rows [][]string
 	for _, a := range s.Aside {
 		row := []string{fmt.Sprint(a.Count), gateWords(a.Gate), ""}
-		if a.File != "" {
+		number, inMbox := strings.CutPrefix(a.Name, a.File+", ")
+		switch {
+		case inMbox:
+			row[2] = number + ": " + explain("--full", a.File)
+		case a.File != "":
 			row[2] = explain(a.File)
 		}
 		rows = append(rows, row)
@@ -279,7 +296,7 @@ func ReplayNotes(s replay.Summary) []string {
 		{s.Future, "mail", "with a date in the future: left out"},
 		{s.Unordered, "mail", "older than the one before it in an mbox: played at its own date"},
 		{s.Undecided, "mail", "undecided: the key of its signature cannot be looked up now, or its file is gone"},
-		{s.PromptsLeft, "prompt", "of the clock left out: a replay does not run its `if` program"},
+		{s.PromptsLeft, "scheduled prompt", "left out: a replay does not run an `if` program"},
 	} {
 		if n.count > 0 {
 			notes = append(notes, fmt.Sprintf("note: %s %s", terminal.Count(n.count, n.noun), n.text))

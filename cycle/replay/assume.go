@@ -16,6 +16,33 @@ type Figure struct {
 	Cost  state.Micros
 	Model string // "" if it is unknown
 	Turns int    // in the history, from which the figure comes; 0: it is assumed
+
+	TimeFixed, CostFixed bool // see Assumed.Fix
+}
+
+// Source tells where the time or the cost of a turn comes from.
+type Source string
+
+// The sources of a figure.
+const (
+	FromFlag    Source = "flag"
+	FromHistory Source = "history"
+	FromDefault Source = "default"
+)
+
+// Sources returns the sources of the time and of the cost.
+func (f Figure) Sources() (ofTime, ofCost Source) {
+	return f.source(f.TimeFixed), f.source(f.CostFixed)
+}
+
+func (f Figure) source(fixed bool) Source {
+	switch {
+	case fixed:
+		return FromFlag
+	case f.Turns > 0:
+		return FromHistory
+	}
+	return FromDefault
 }
 
 // Assumed holds the figures of the turns of a replay. Low is for the turns while money is short.
@@ -33,13 +60,10 @@ func (a Assumed) Of(t state.Tier) Figure {
 func (a *Assumed) Fix(turnTime *time.Duration, cost *state.Micros) {
 	for _, f := range []*Figure{&a.Normal, &a.Low} {
 		if turnTime != nil {
-			f.Time = *turnTime
+			f.Time, f.TimeFixed = *turnTime, true
 		}
 		if cost != nil {
-			f.Cost = *cost
-		}
-		if turnTime != nil && cost != nil {
-			f.Turns = 0
+			f.Cost, f.CostFixed = *cost, true
 		}
 	}
 }
@@ -56,16 +80,17 @@ const lastTurns = 500
 // pastTurn is a turn of the history.
 type pastTurn struct {
 	id    string
-	began time.Time
-	took  time.Duration
+	began time.Time     // of the attempt that runs; zero between attempts
+	took  time.Duration // by all attempts
 	cost  state.Micros
 	model string
 	dear  state.Micros // the highest cost of one of its calls, which names the model
 	low   bool
 }
 
-// Assume returns the figures of an agent with this history: the medians of the last turns with the
-// model that ran last. free is set if the runner is free of charge.
+// Assume returns the figures of an agent with this history: the medians of the last turns that
+// succeeded, with the model of the last of them. A turn takes the time of its attempts, without the time
+// between them. free is set if the runner is free of charge.
 func Assume(history iter.Seq2[state.Line, error], free bool) (Assumed, error) {
 	running := map[string]*pastTurn{}
 	var ended []*pastTurn
@@ -77,16 +102,22 @@ func Assume(history iter.Seq2[state.Line, error], free bool) (Assumed, error) {
 		switch t := running[l.TurnID]; {
 		case l.Kind == state.LineTier:
 			tier = state.Tier(l.What)
-		case l.Kind == state.LineTurn && l.What == state.WordRunning && t == nil:
-			running[l.TurnID] = &pastTurn{began: l.At, low: view.IsShort(tier), id: l.TurnID}
+		case l.Kind == state.LineTurn && l.What == state.WordRunning:
+			if t == nil {
+				t = &pastTurn{low: view.IsShort(tier), id: l.TurnID}
+				running[l.TurnID] = t
+			}
+			t.began = l.At
 		case t == nil:
 		case l.Kind == state.LineSpend:
 			t.add(*l.Spending)
+		case l.Kind == state.LineTurn && (l.What == state.WordSuspended || l.What == state.WordReaped || l.What == state.WordGivenBack):
+			t.pause(l.At)
+		case l.Kind == state.LineTask && l.Outcome != state.Success && l.Outcome != state.Partial:
+			delete(running, l.TurnID)
 		case l.Kind == state.LineTask:
-			if t.took == 0 {
-				t.took = max(1, l.At.Sub(t.began))
-				ended = append(ended, t)
-			}
+			t.pause(l.At)
+			ended = append(ended, t)
 			if len(ended) == 2*lastTurns {
 				for _, old := range ended[:lastTurns] {
 					delete(running, old.id)
@@ -107,6 +138,14 @@ func Assume(history iter.Seq2[state.Line, error], free bool) (Assumed, error) {
 		low = normal
 	}
 	return Assumed{Normal: normal, Low: low}, nil
+}
+
+// pause ends an attempt of the turn.
+func (t *pastTurn) pause(at time.Time) {
+	if !t.began.IsZero() {
+		t.took += max(0, at.Sub(t.began))
+	}
+	t.began = time.Time{}
 }
 
 // add counts a call of the turn.

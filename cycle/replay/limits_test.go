@@ -23,7 +23,7 @@ func turnLines(n int, took time.Duration, cost state.Micros, model string) []sta
 	if cost > 0 {
 		lines = append(lines, state.Line{Kind: state.LineSpend, TurnID: id, At: began, Spending: &state.Spending{Cost: cost, Model: model}})
 	}
-	return append(lines, state.Line{Kind: state.LineTask, TurnID: id, At: began.Add(took)})
+	return append(lines, state.Line{Kind: state.LineTask, TurnID: id, At: began.Add(took), Outcome: state.Success})
 }
 
 // assume returns the figures for a history.
@@ -58,8 +58,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// The figures are the medians of the turns with the model that ran last, apart for the time in which
-// money was short.
+// The figures are the medians of the turns that succeeded with the model of the last of these, apart for
+// the time in which money was short. A turn that failed does not count, nor the time between attempts.
 func TestFiguresOfTheHistory(t *testing.T) {
 	var lines []state.Line
 	for n, d := range []time.Duration{time.Hour, 50 * time.Second, 40 * time.Second, 9 * time.Minute} {
@@ -72,8 +72,22 @@ func TestFiguresOfTheHistory(t *testing.T) {
 	lines = append(lines, state.Line{Kind: state.LineTier, What: state.Word(state.TierLow)})
 	lines = append(lines, turnLines(9, 5*time.Second, state.Dollar/100, "haiku")...)
 	lines = append(lines, state.Line{Kind: state.LineTier, What: state.Word(state.TierNormal)})
+	for n, outcome := range []state.Outcome{state.Failed, state.Timeout, state.Canceled} {
+		failed := turnLines(10+n, time.Second, 0, "")
+		failed[1].Outcome = outcome
+		lines = append(lines, failed...)
+	}
+	i := slices.IndexFunc(lines, func(l state.Line) bool { return l.TurnID == "t1" && l.Kind == state.LineTask })
+	for n, what := range []state.Word{state.WordSuspended, state.WordReaped, state.WordGivenBack} { // a day passes between its attempts
+		at := lines[i].At.Add(time.Duration(n-3) * 10 * time.Second)
+		lines[i].At = lines[i].At.Add(24 * time.Hour)
+		lines = slices.Insert(lines, i, state.Line{Kind: state.LineTurn, What: what, TurnID: "t1", At: at},
+			state.Line{Kind: state.LineTurn, What: state.WordRunning, TurnID: "t1", At: at.Add(24 * time.Hour)})
+		i += 2
+	}
 	got := assume(t, lines, false)
-	want := Assumed{Normal: Figure{50 * time.Second, 3 * state.Dollar, "opus", 3}, Low: Figure{5 * time.Second, state.Dollar / 100, "haiku", 1}}
+	opus := Figure{Time: 50 * time.Second, Cost: 3 * state.Dollar, Model: "opus", Turns: 3}
+	want := Assumed{Normal: opus, Low: Figure{Time: 5 * time.Second, Cost: state.Dollar / 100, Model: "haiku", Turns: 1}}
 	if got != want {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
@@ -88,8 +102,16 @@ func TestFiguresOfTheHistory(t *testing.T) {
 		t.Errorf("a script costs %v", got.Normal.Cost)
 	}
 	cost := state.Dollar
-	if got.Fix(nil, &cost); got.Normal != (Figure{50 * time.Second, state.Dollar, "opus", 3}) || got.Low.Cost != state.Dollar {
+	got.Fix(nil, &cost)
+	opus.Cost, opus.CostFixed = cost, true
+	if got.Normal != opus || got.Low.Cost != cost {
 		t.Errorf("with a cost %+v", got)
+	}
+	if ofTime, ofCost := got.Normal.Sources(); ofTime != FromHistory || ofCost != FromFlag {
+		t.Errorf("the time is from the %s, the cost from the %s", ofTime, ofCost)
+	}
+	if ofTime, _ := first.Sources(); ofTime != FromDefault {
+		t.Errorf("the assumed time is from the %s", ofTime)
 	}
 }
 
@@ -98,10 +120,10 @@ func TestWaits(t *testing.T) {
 	for n := range 10 {
 		waits = append(waits, time.Duration(10-n)*time.Minute)
 	}
-	if got, want := waitsOf(waits), (Wait{5 * time.Minute, 9 * time.Minute, 10 * time.Minute}); got != want {
+	if got, want := waitsOf(waits), (Wait{10, 5 * time.Minute, 9 * time.Minute, 10 * time.Minute}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := waitsOf([]time.Duration{time.Second}); got != (Wait{time.Second, time.Second, time.Second}) {
+	if got := waitsOf([]time.Duration{time.Second}); got != (Wait{1, time.Second, time.Second, time.Second}) {
 		t.Errorf("of one %+v", got)
 	}
 	if got := waitsOf(nil); got != (Wait{}) {

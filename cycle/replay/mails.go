@@ -2,6 +2,10 @@ package replay
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"sort"
 	"time"
 
@@ -19,6 +23,9 @@ type Mails struct {
 	Future    int // mails from after now; they are left out
 	Unordered int // mails of an mbox that are older than the mail before them
 }
+
+// ErrReadTwice is the error for standard input and for a pipe.
+var ErrReadTwice = errors.New("a replay reads each mail twice")
 
 // Find finds the mails of files and folders, without holding their bytes. skip gets each file that
 // cannot be read. maxSize limits the bytes of a mail that are held later.
@@ -44,6 +51,12 @@ func Find(ctx context.Context, names []string, maxSize int64, now time.Time, ski
 		return ctx.Err()
 	}
 	for _, name := range names {
+		if name == "-" {
+			return nil, fmt.Errorf("standard input cannot be replayed: %w", ErrReadTwice)
+		}
+		if info, err := os.Stat(name); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
+			return nil, fmt.Errorf("%s is a pipe, which cannot be replayed: %w", name, ErrReadTwice)
+		}
 		if err := finder.Read(name); err != nil {
 			return nil, err
 		}

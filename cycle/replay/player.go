@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/cron"
 	"agentstateloop/cycle"
+	"agentstateloop/cycle/view"
 	"agentstateloop/mail"
 	"agentstateloop/state"
 )
@@ -54,7 +55,7 @@ func (p *player) play() error {
 			return cycle.ErrInterrupted
 		}
 		if p.over(at) {
-			p.advance(latest(p.now, p.To))
+			p.advance(view.Later(p.now, p.To))
 			return p.story.end(&p.state, p.now)
 		}
 		p.advance(at)
@@ -87,7 +88,7 @@ func (p *player) next() (at time.Time, do func() error, err error) {
 	do = p.pollIfDue
 	sooner := func(t time.Time, then func() error) {
 		if t.Before(at) {
-			at, do = latest(t, p.now), then
+			at, do = view.Later(t, p.now), then
 		}
 	}
 	if i := slices.IndexFunc(p.mails, func(m *mail.Stored) bool { return m.At.After(p.now) }); i >= 0 && p.atOnce(p.mails[i].At) {
@@ -201,7 +202,7 @@ func (p *player) observe() (events []state.Event, taken []decided, err error) {
 		}
 		p.mails = p.mails[1:]
 		taken, events = append(taken, d), append(events, found...)
-		if d.mine {
+		if d.mine && d.gate == "" && d.unproven == nil {
 			room--
 		}
 	}
@@ -227,7 +228,7 @@ func (p *player) decide(m mail.Stored) (decided, []state.Event, error) {
 	return d, events, nil
 }
 
-// makePrompts makes the due prompts by the clock. It asks no program whether there is work.
+// makePrompts makes the scheduled prompts that are due. It asks no program whether there is work.
 func (p *player) makePrompts() {
 	for _, f := range p.state.DuePrompts(p.Agent.Policy, p.now) {
 		e := state.Prompted{Name: f.Name, At: f.At, Message: state.Message{Kind: state.KindAlways, Title: f.Name}}
@@ -344,12 +345,4 @@ func (t *assumedTurn) costAt(now time.Time) state.Micros {
 func (p *player) step(events ...state.Event) {
 	p.state = p.Agent.Step(p.state, events, p.Agent.Policy, p.now)
 	p.story.tell(&p.state)
-}
-
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -1,5 +1,5 @@
-// Package replay shows the effects that the mails of some time would have had: phases, acks, turns and
-// their cost. It plays them on a clock of its own, from the state of an agent that has never polled.
+// Package replay shows what the mails of some time would have caused: phases, acks, turns and their cost.
+// It plays them on a clock of its own, from the state of an agent that has never polled.
 //
 //	mails, by their dates ──▶ Explainer.Admit ──▶ events ──▶ state.Step ──▶ history lines ──▶ entries, summary
 //	                                 ▲                            │

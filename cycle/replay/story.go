@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"agentstateloop/cycle/view"
 	"agentstateloop/internal/order"
 	"agentstateloop/state"
 )
@@ -19,7 +20,7 @@ const (
 	Waits    Kind = "waits"    // a message waits, for the reason of the entry
 	Control  Kind = "control"  // a mail was STOP, HALT, GO or STATUS
 	Phase    Kind = "phase"    // the phase changed
-	Prompt   Kind = "prompt"   // a prompt by the clock came due
+	Prompt   Kind = "prompt"   // a scheduled prompt came due
 	Turn     Kind = "turn"     // a turn began
 	Stopped  Kind = "stopped"  // a turn was stopped
 	Tier     Kind = "tier"     // the budget tier changed
@@ -117,7 +118,7 @@ func (st *story) take(d decided, phase state.Phase) {
 		st.fresh = append(st.fresh, d.key)
 	}
 	st.held = append(st.held, &Entry{
-		At: latest(d.At, st.shown), Phase: phase, Kind: MailIn,
+		At: view.Later(d.At, st.shown), Phase: phase, Kind: MailIn,
 		File: d.Name, From: d.from, Subject: d.subject, Gate: d.gate, Reason: d.reason,
 	})
 }
@@ -170,7 +171,10 @@ func (st *story) line(s *state.State, l state.Line) {
 	case state.LineMessage:
 		st.message(s, *l.Message)
 	case state.LineGate:
-		st.sum.setAside(l, st.mails[l.Key].Name)
+		if l.What == state.WordCopy {
+			return // tookCopies counts it
+		}
+		st.sum.setAside(l, st.mails[l.Key].Stored)
 		st.done(l.Key)
 	case state.LineControl:
 		st.sum.Controls++

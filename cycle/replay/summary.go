@@ -5,6 +5,7 @@ import (
 	"sort"
 	"time"
 
+	"agentstateloop/mail"
 	"agentstateloop/state"
 )
 
@@ -29,7 +30,7 @@ type Summary struct {
 	Turns, Stopped, Answers int
 	Sent                    map[state.EffectKind]int // mails to the operator, besides answers
 	Deferred                int                      // messages that had to wait, by a limit or for their sender
-	Prompts, PromptsLeft    int                      // by the clock: made, and left out because of their programs
+	Prompts, PromptsLeft    int                      // scheduled prompts: made, and left out because of their programs
 	Polls                   int
 	Phases                  map[state.Phase]time.Duration
 
@@ -41,11 +42,12 @@ type Summary struct {
 	Assumed    Assumed
 }
 
-// Aside counts the mails that one gate set aside. File is the first of them.
+// Aside counts the mails that one gate set aside.
 type Aside struct {
 	Gate  string
 	Count int
-	File  string
+	Name  string // of the first of them: its file, in an mbox with its number
+	File  string // its file
 }
 
 // Day is the cost of a local day.
@@ -54,15 +56,18 @@ type Day struct {
 	Cost state.Micros
 }
 
-// Wait is how long senders waited for the answers to their mails. It is zero without an answer.
-type Wait struct{ Median, P90, Longest time.Duration }
+// Wait is how long senders waited for the answers to their mails. Mails is the number of these mails.
+type Wait struct {
+	Mails                int
+	Median, P90, Longest time.Duration
+}
 
 // setAside counts the line of a gate.
-func (s *Summary) setAside(l state.Line, file string) {
+func (s *Summary) setAside(l state.Line, m mail.Stored) {
 	i := slices.IndexFunc(s.Aside, func(a Aside) bool { return a.Gate == l.Gate })
 	if i < 0 {
 		i = len(s.Aside)
-		s.Aside = append(s.Aside, Aside{Gate: l.Gate, File: file})
+		s.Aside = append(s.Aside, Aside{Gate: l.Gate, Name: m.Name, File: m.File})
 	}
 	s.Aside[i].Count += max(1, l.Count)
 }
@@ -82,7 +87,7 @@ func waitsOf(waits []time.Duration) Wait {
 		return Wait{}
 	}
 	sort.Slice(waits, func(i, j int) bool { return waits[i] < waits[j] })
-	return Wait{Median: rank(waits, 50), P90: rank(waits, 90), Longest: waits[len(waits)-1]}
+	return Wait{Mails: len(waits), Median: rank(waits, 50), P90: rank(waits, 90), Longest: waits[len(waits)-1]}
 }
 
 // rank returns the smallest of the sorted values that percent of them do not exceed.

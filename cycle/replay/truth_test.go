@@ -18,6 +18,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/replay"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/crontest"
 	"agentstateloop/internal/testkit/mailtest"
 	"agentstateloop/mail"
@@ -33,6 +34,13 @@ const (
 	address  = "artificer3120@example.org"
 	crlf     = "\r\n"
 )
+
+func TestMain(m *testing.M) {
+	if err := testkit.InMemory(); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // midnight is when every story begins. In Berlin the clocks change on the next day.
 var midnight = time.Date(2026, time.March, 28, 0, 0, 0, 0, time.UTC)
@@ -110,7 +118,7 @@ func (r *record) text(l state.Line) string {
 	case state.LineDuplicate, state.LineControl:
 		return fmt.Sprintf("%s %s", l.What, l.From)
 	case state.LineGate:
-		return fmt.Sprintf("%s %s: %s", l.Gate, l.From, l.Reason)
+		return fmt.Sprintf("%s %s %s: %s", l.Gate, l.What, l.From, l.Reason)
 	case state.LineTurn, state.LineHalt, state.LineAck, state.LinePrompt, state.LineTier:
 		return fmt.Sprintf("%s %s", l.What, l.Reason)
 	case state.LineTask:
@@ -354,7 +362,11 @@ func randomLetters(r *rand.Rand, n int) (all []letter) {
 			all = append(all, write(at, operator, call+"list", "news", "List-Id: <news.example.com>"+crlf))
 		case 5:
 			l := write(at, operator, call+"twice", "the same", fmt.Sprintf("Message-ID: <twice%d@example.com>", at.Unix())+crlf)
-			all = append(all, l, letter{l.at.Add(3 * time.Minute), l.raw})
+			again := letter{l.at.Add(3 * time.Minute), l.raw}
+			if at.Minute()%2 == 0 { // a gate rejects the copy
+				again.raw = "List-Id: <news.example.com>" + crlf + l.raw
+			}
+			all = append(all, l, again)
 		case 6:
 			all = append(all, write(at, operator+", mallory@example.net", call+"two", "two senders"))
 		default:
@@ -409,10 +421,19 @@ func TestReplayIsTrue(t *testing.T) {
 				letters, until := randomLetters(rand.New(rand.NewPCG(uint64(seed), 34)), 30), midnight.Add(48*time.Hour)
 				want := live(t, st, letters, until)
 				got, sum := replayed(t, st, letters, until)
-				parts := sum.Others + sum.Undecided + sum.Messages + sum.Controls + sum.Copies
+				aside, rejected := 0, 0
 				for _, a := range sum.Aside {
-					parts += a.Count
+					aside += a.Count
 				}
+				for _, l := range want {
+					if strings.Contains(l, " "+string(state.LineGate)+" ") && !strings.Contains(l, " "+string(state.WordCopy)+" ") {
+						rejected++
+					}
+				}
+				if aside != rejected {
+					t.Errorf("%d mails are set aside, want %d", aside, rejected)
+				}
+				parts := sum.Others + sum.Undecided + sum.Messages + sum.Controls + sum.Copies + aside
 				if parts != len(letters) || sum.Mails != len(letters) {
 					t.Errorf("%d mails have %d parts, want %d: %+v", sum.Mails, parts, len(letters), sum)
 				}
@@ -426,21 +447,40 @@ func TestReplayIsTrue(t *testing.T) {
 }
 
 // A poll of a replay takes as many mails as a poll of the program, and leaves the rest to the next one.
+// A mail that a gate rejects takes no place of another. The lines of the gates are not compared: the
+// program counts the rejected mails together once its quarantine is full.
 func TestFloodIsTakenInParts(t *testing.T) {
 	t.Parallel()
-	var flood []letter
-	for n := range 450 {
-		flood = append(flood, write(midnight.Add(time.Hour+time.Duration(n+1)*time.Second), operator, "@"+handle+" work", "task"))
+	call := "@" + handle + " work"
+	for name, flood := range map[string]func(at time.Time) letter{
+		"of orders": func(at time.Time) letter { return write(at, operator, call, "task") },
+		"of automatic replies": func(at time.Time) letter {
+			return write(at, operator, call, "away", "Auto-Submitted: auto-replied"+crlf)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var letters []letter
+			for n := range 449 {
+				letters = append(letters, flood(midnight.Add(time.Hour+time.Duration(n+1)*time.Second)))
+			}
+			letters = append(letters, write(midnight.Add(time.Hour+10*time.Minute), operator, call, "the last"))
+			st, until := setting{policy: func(p *state.Policy) { p.Turns = false }}, midnight.Add(3*time.Hour)
+			want := live(t, st, letters, until)
+			got, sum := replayed(t, st, letters, until)
+			if diff := firstDifference(withoutGates(got), withoutGates(want)); diff != "" {
+				t.Errorf("%s", diff)
+			}
+			if sum.Mails != len(letters) || sum.Unanswered != sum.Messages {
+				t.Errorf("%d mails, of which %d are messages and %d wait; want %d mails", sum.Mails, sum.Messages, sum.Unanswered, len(letters))
+			}
+		})
 	}
-	st, until := setting{policy: func(p *state.Policy) { p.Turns = false }}, midnight.Add(3*time.Hour)
-	want := live(t, st, flood, until)
-	got, sum := replayed(t, st, flood, until)
-	if diff := firstDifference(got, want); diff != "" {
-		t.Errorf("%s", diff)
-	}
-	if sum.Messages != len(flood) || sum.Unanswered != len(flood) {
-		t.Errorf("%d messages, of which %d wait; want %d", sum.Messages, sum.Unanswered, len(flood))
-	}
+}
+
+// withoutGates returns the lines of a record without those of gates.
+func withoutGates(lines []string) []string {
+	return slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, " "+string(state.LineGate)+" ") })
 }
 
 // firstDifference shows where two records differ, or returns "".

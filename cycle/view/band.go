@@ -134,7 +134,7 @@ func thinSpans(spans []Span, from, to time.Time) []Span {
 			if !s.From.Before(end) {
 				break
 			}
-			lived[s.Phase] += earlier(s.To, end).Sub(later(s.From, start))
+			lived[s.Phase] += earlier(s.To, end).Sub(Later(s.From, start))
 			if lived[s.Phase] > lived[longest] {
 				longest = s.Phase
 			}
@@ -155,7 +155,7 @@ func (p *Past) marks(times []time.Time, from, to time.Time) []Mark {
 		if m.At.After(to) || m.At.Before(from) && (m.To == nil || !m.To.After(from)) {
 			continue
 		}
-		m.At, m.Count = later(m.At, from), 1
+		m.At, m.Count = Later(m.At, from), 1
 		if m.To != nil && m.To.After(to) {
 			m.To = &to
 		}

@@ -407,7 +407,7 @@ func (i *StatusInbox) deferred(m state.Message) {
 	for n := range i.Deferrals {
 		if d := &i.Deferrals[n]; d.Reason == m.Reason {
 			d.Count++
-			d.Next, d.Last = earlier(d.Next, m.NextRetryAt), later(d.Last, m.NextRetryAt)
+			d.Next, d.Last = earlier(d.Next, m.NextRetryAt), Later(d.Last, m.NextRetryAt)
 			return
 		}
 	}
@@ -422,8 +422,8 @@ func earlier(t, u time.Time) time.Time {
 	return t
 }
 
-// later returns the later of two times.
-func later(t, u time.Time) time.Time {
+// Later returns the later of two times.
+func Later(t, u time.Time) time.Time {
 	if u.After(t) {
 		return u
 	}

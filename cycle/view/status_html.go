@@ -147,7 +147,7 @@ func (p StatusPage) color(from, to time.Time) string {
 func (p StatusPage) lasted(from, to time.Time) map[state.Phase]time.Duration {
 	all := map[state.Phase]time.Duration{}
 	for _, s := range p.Week.Phases {
-		if d := earlier(s.To, to).Sub(later(s.From, from)); d > 0 {
+		if d := earlier(s.To, to).Sub(Later(s.From, from)); d > 0 {
 			all[s.Phase] += d
 		}
 	}
