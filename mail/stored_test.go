@@ -161,7 +161,7 @@ func TestStoredFolders(t *testing.T) {
 	if got, _ := readStored(t, filepath.Join(dir, "box/cur/1767607100.1.host:2,S"), nil); len(got) != 1 {
 		t.Errorf("one file of a Maildir: %v", got)
 	}
-	go write("pipe", "Subject: from a pipe\n\nx\n")
+	go os.WriteFile(filepath.Join(dir, "pipe"), []byte("Subject: from a pipe\n\nx\n"), 0)
 	if got, skipped := readStored(t, filepath.Join(dir, "pipe"), strings.NewReader("")); len(got) != 1 {
 		t.Errorf("a pipe: %v, %v", got, skipped)
 	}
