@@ -30,8 +30,9 @@ agent would get; and what to do next. It decides by the code of the poll, on the
 current state, and changes nothing.
 
 FILE is a mail as your mail program saves it (.eml, "original"), an mbox, a
-Maildir, a folder of .eml files, or - for standard input. Up to three mails are
-explained in sentences, more in a table, or with --full in sentences too.
+Maildir, a folder of .eml files, a pipe, or - for standard input. Up to three
+mails are explained in sentences, more in a table, or with --full in sentences
+too.
 
 Signatures are verified as [trust] demands: with verify = "dkim" that looks up
 keys in the DNS. With --offline such a mail is "not checked". No other server is
@@ -155,7 +156,10 @@ func (p *explainPrinter) end() error {
 		p.out.Printf("%s\n", present.ExplanationCounts(p.count))
 	}
 	if p.failed > 0 {
-		return fmt.Errorf("%s could not be read", terminal.Count(p.failed, "mail"))
+		return fmt.Errorf("%s could not be read", terminal.Count(p.failed, "file"))
+	}
+	if !p.json && p.mails == 0 {
+		p.out.Printf("no mails found\n")
 	}
 	return nil
 }

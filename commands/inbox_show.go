@@ -218,7 +218,11 @@ func whyLetIn(a *cycle.Agent, m state.Message) *string {
 	if err != nil {
 		return nil
 	}
-	return orNull(present.WhyLetIn(e))
+	by, err := a.View().LetInBy(m.Key)
+	if err != nil {
+		return nil
+	}
+	return orNull(present.WhyLetIn(e, by))
 }
 
 func (c *call) printText(text string) {

@@ -1,6 +1,8 @@
 package cycle
 
 import (
+	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,9 +11,11 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/cycle/quarantine"
 	"agentstateloop/cycle/view"
 	"agentstateloop/mail"
 	"agentstateloop/mail/message"
@@ -76,10 +80,15 @@ type Explanation struct {
 	Forged   bool   `json:"forged"`   // it is a report about a mail that only looks like ours
 	Uncalled bool   `json:"uncalled"` // the operator wrote it to the agent's address, but called no agent
 
-	// Thread is the conversation that the mail belongs to. Answers is the kind of our mail that it
-	// answers, or "".
-	Thread  string `json:"thread"` // its id; "" if all mail is one conversation
-	Answers string `json:"answers"`
+	// Thread is the conversation that the mail belongs to, unless it is ignored. NewThread reports
+	// whether the mail begins it. Answers is the kind of our mail that the mail answers, or "".
+	Thread    string `json:"thread"` // its id; "" if all mail is one conversation, or a new one has no id yet
+	NewThread bool   `json:"new_thread"`
+	Answers   string `json:"answers"`
+
+	// Restored reports whether polls still compare the mailbox with a restored backup. A poll may then
+	// hold the mail or set it aside, whatever the outcome.
+	Restored bool `json:"restored"`
 
 	// Waits is why the message would not get its turn at once, or "". Until is the end of that, as far as
 	// it is known. Ahead is the number of messages before it.
@@ -120,19 +129,25 @@ type Explainer struct {
 
 	accepter accepter
 	judge    *mail.Judge
-	taken    map[string]string // see copyOf; nil until it is needed
+	items    func() ([]quarantine.Item, error) // in quarantine, which is read once
+	taken    map[string]string                 // see copyOf; nil until it is needed
 }
 
 // ErrNoMail is the error for an agent that reads no mail.
 var ErrNoMail = errors.New("this agent reads no mail: its configuration has no [mail]")
 
 // Explainer returns an explainer for the state on disk. If offline is set, it does not ask the DNS.
+// The error is a MovedError if the agent was moved to another machine.
 func (a *Agent) Explainer(offline bool) (*Explainer, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return nil, err
 	}
-	return a.ExplainerAt(s, a.Now, offline)
+	x, err := a.ExplainerAt(s, a.Now, offline)
+	if err != nil {
+		return nil, err
+	}
+	return x, a.core().moved(s)
 }
 
 // ExplainerAt is Explainer for a given state and clock.
@@ -140,7 +155,7 @@ func (a *Agent) ExplainerAt(s state.State, now func() time.Time, offline bool) (
 	if a.Mail == nil {
 		return nil, ErrNoMail
 	}
-	x := &Explainer{State: s, accepter: a.accepter()}
+	x := &Explainer{State: s, accepter: a.accepter(), items: sync.OnceValues(quarantine.Folder{Store: a.Store}.Items)}
 	x.accepter.now, x.accepter.idKeys.now, x.accepter.idKeys.dry = now, now, true
 	filter, err := x.accepter.idKeys.filter(a.Mail)
 	if err != nil {
@@ -167,6 +182,10 @@ func (a *Agent) EvidenceOf(raw []byte) (Explanation, error) {
 		return Explanation{}, ErrNoMail
 	}
 	f, err := a.MailFilter()
+	if err != nil {
+		return Explanation{}, err
+	}
+	raw, err = message.CutHeader(bufio.NewReader(bytes.NewReader(raw)))
 	h := message.ParseHeader(raw)
 	return Explanation{
 		Handle: a.Handle, Address: a.Mail.Address, Addressee: f.Addressee(h), Require: f.Require,
@@ -178,9 +197,7 @@ func (a *Agent) EvidenceOf(raw []byte) (Explanation, error) {
 // poll would commit. They are about no other mail.
 func (x *Explainer) Admit(ctx context.Context, m FoundMail) (mail.Judged, []state.Event, error) {
 	ad := x.accepter.admission(new(noFiles), x.State)
-	if x.NothingKept {
-		ad.quarantine.Empty()
-	}
+	ad.quarantine.ReadBy(x.kept)
 	judge := *x.judge
 	judge.Room = ad.mayKeep
 	judge.Now = func() time.Time { return m.At } // a mail that cannot be proved now is undecided
@@ -206,6 +223,14 @@ func (x *Explainer) Admit(ctx context.Context, m FoundMail) (mail.Judged, []stat
 	return judged, state.Redact(events, x.accepter.secrets.Redact), nil
 }
 
+// kept returns the items that count as those in quarantine.
+func (x *Explainer) kept() ([]quarantine.Item, error) {
+	if x.NothingKept {
+		return nil, nil
+	}
+	return x.items()
+}
+
 // Explain explains one mail. State stays as it is.
 func (x *Explainer) Explain(ctx context.Context, m FoundMail) (Explanation, error) {
 	if m.Key == "" {
@@ -223,6 +248,7 @@ func (x *Explainer) Explain(ctx context.Context, m FoundMail) (Explanation, erro
 	if read := x.State.Cursor.Complete; !read.IsZero() {
 		e.ReadAt = &read
 	}
+	e.Restored = x.State.Cursor.Restored != nil
 	if err != nil {
 		return e, err
 	}
@@ -234,10 +260,20 @@ func (x *Explainer) Explain(ctx context.Context, m FoundMail) (Explanation, erro
 	case judged.Report != nil:
 		e.Outcome, e.Reason = AsReport, judged.Report.Reason
 	}
-	if e.Outcome != AsIgnored && e.Outcome != AsReport {
-		x.content(&e, m.Raw, judged.Message)
+	if e.Outcome == AsIgnored || e.Outcome == AsReport {
+		return e, nil
 	}
-	return e, nil
+	x.content(&e, m.Raw, judged.Message)
+	h := judged.Message.Header
+	e.Thread, err = x.accepter.threadID(m.Key, h)
+	if h.Continues() || !x.accepter.byThread {
+		return e, err
+	}
+	e.NewThread = e.Outcome != AsDuplicate
+	if h.MessageID == "" && strings.HasPrefix(m.Key, fileKey) {
+		e.Thread = "" // it would depend on the made-up key
+	}
+	return e, err
 }
 
 // outcome steps the machine by the events of a mail, and reads the outcome from its lines.
@@ -299,7 +335,6 @@ func (x *Explainer) copyOf(m mail.Message) string {
 // waits sets why the message of a mail would wait in s.
 func (x *Explainer) waits(e *Explanation, s state.State, key string) {
 	row, _ := s.Message(key)
-	e.Thread = row.ThreadID
 	for _, other := range s.Inbox {
 		if other.Seq < row.Seq && other.Status != state.Deferred {
 			e.Ahead++

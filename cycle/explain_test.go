@@ -14,8 +14,10 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/files"
+	"agentstateloop/mail/message"
 	"agentstateloop/mail/trust"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // explainFresh explains the only new mail of a fixture before a poll. What it returns fails after
@@ -39,6 +41,9 @@ func (h *fixture) explainFresh() (agree func()) {
 		h.t.Helper()
 		want, decided := h.decided(before, m.Key)
 		got := decision{outcome: e.Outcome, gate: e.Gate, control: e.Control, thread: e.Thread}
+		if e.Outcome != cycle.AsMessage {
+			got.thread = "" // the history does not have it
+		}
 		if decided && got != want {
 			h.t.Errorf("explained as %+v, and the poll decided %+v: %q", got, want, m.Raw)
 		}
@@ -237,11 +242,60 @@ func TestExplainedState(t *testing.T) {
 		t.Errorf("a forged report: %+v, %v", e, err)
 	}
 	h.agent.Policy.ByThread = true
-	if e := explain(letter{id: "<2@example.com>"}); e.Thread == "" {
-		t.Errorf("by thread: %+v", e)
+	for _, fields := range []string{"", "List-Id: <x.example.com>\r\n"} {
+		if e := explain(letter{id: "<2@example.com>", fields: fields}); e.Thread != message.NewThread("<2@example.com>") || !e.NewThread {
+			t.Errorf("a new conversation: %+v", e)
+		}
+		if e := explain(letter{id: "<3@example.com>", fields: fields + "In-Reply-To: <2@example.com>\r\n"}); e.Thread != message.NewThread("<2@example.com>") || e.NewThread {
+			t.Errorf("a known conversation: %+v", e)
+		}
+		if e := explain(letter{fields: fields}); e.Thread != "" || !e.NewThread {
+			t.Errorf("a new conversation without an id: %+v", e)
+		}
+	}
+	s, err := h.agent.Store.Read()
+	check(t, err)
+	s.Cursor.Restored = &state.RestoredMail{}
+	x, err := h.agent.ExplainerAt(s, h.clock.Now, true)
+	check(t, err)
+	if e, err := x.Explain(t.Context(), cycle.FoundMail{Raw: mail.raw(), At: h.clock.Now()}); err != nil || !e.Restored {
+		t.Errorf("while a restore is compared: %+v, %v", e, err)
+	}
+	check(t, h.agent.MarkMoved(t.Context(), "elsewhere", ""))
+	if _, err := h.agent.Explainer(false); err == nil || !strings.Contains(err.Error(), "was moved to elsewhere") {
+		t.Errorf("moved: %v", err)
 	}
 	h.agent.Mail = nil
 	if _, err := h.agent.Explainer(false); !errors.Is(err, cycle.ErrNoMail) {
 		t.Errorf("without mail: %v", err)
+	}
+}
+
+// TestExplainerReadsQuarantineOnce removes the quarantine between two rejected mails.
+func TestExplainerReadsQuarantineOnce(t *testing.T) {
+	h := newAwakeFixture(t)
+	list := letter{id: "<1@example.com>", fields: "List-Id: <x.example.com>\r\n"}
+	h.receive(list)
+	h.pollAfter(time.Minute)
+	x, err := h.agent.Explainer(true)
+	check(t, err)
+	for _, id := range []string{"<2@example.com>", "<3@example.com>"} {
+		list.id = id
+		if e, err := x.Explain(t.Context(), cycle.FoundMail{Raw: list.raw(), At: h.clock.Now()}); err != nil || e.Outcome != cycle.AsQuarantine {
+			t.Errorf("%s: %+v, %v", id, e, err)
+		}
+		folder := h.agent.Store.Path(store.QuarantineDir)
+		check(t, errors.Join(os.RemoveAll(folder), os.WriteFile(folder, nil, 0o600)))
+	}
+}
+
+// TestEvidenceOfStoredMail describes the signature of mails whose bodies no gate accepts.
+func TestEvidenceOfStoredMail(t *testing.T) {
+	h := newRequiringFixture(t, trust.RequireDMARC)
+	for _, body := range []string{"hello", "a\x00b", strings.Repeat("a long mail\r\n", 30_000)} {
+		raw := letter{fields: "DKIM-Signature: v=1; a=rsa-sha256; d=example.com; s=s1; h=from:subject; bh=aGFzaA==; b=eA==\r\n", body: body}.raw()
+		if e, err := h.agent.EvidenceOf(raw); err != nil || len(e.Evidence.Signatures) != 1 {
+			t.Errorf("%d bytes: %+v, %v", len(raw), e.Evidence, err)
+		}
 	}
 }

@@ -25,11 +25,10 @@ const (
 var reporters = []string{"mailer-daemon", "postmaster"}
 
 // noteReport queues a mail that may be a delivery report, to be read after all other mail. If
-// the queue is full, a report that names one of our IDs replaces one that does not.
-func (sc *scanner) noteReport(h *head) {
-	ok, likely := sc.filter.ReportsToUs(h.raw)
+// the queue is full, a likely report, which names one of our IDs, replaces one that does not.
+func (sc *scanner) noteReport(h *head, likely bool) {
 	reports := &sc.out.Cursor.Reports
-	if !ok || slices.ContainsFunc(*reports, func(r state.UnreadReport) bool { return r.UID == h.uid }) {
+	if slices.ContainsFunc(*reports, func(r state.UnreadReport) bool { return r.UID == h.uid }) {
 		return
 	}
 	if len(*reports) >= maxReports {
@@ -87,7 +86,7 @@ func (sc *scanner) takeReport(uid uint32) error {
 		if h.uid != uid || h.broken {
 			continue
 		}
-		r, ok, forged := sc.filter.ReadReport(h.raw)
+		r, ok, forged := sc.judge.Filter.ReadReport(h.raw)
 		if forged {
 			sc.out.Forged++
 		}

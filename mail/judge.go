@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"agentstateloop/mail/message"
@@ -84,7 +85,7 @@ func (j *Judge) Mail(ctx context.Context, key string, raw []byte, size int64, at
 	if !h.mine {
 		return v, nil
 	}
-	if len(h.keys) > 0 && j.allAbsent(ctx, h.keys) {
+	if j.noKeyExists(ctx, h.keys) {
 		h.rejected = j.withoutKey(h.message, h.keys[0])
 	}
 	if h.rejected != nil && j.Room != nil && !j.Room(h.rejected) {
@@ -106,6 +107,7 @@ type headVerdict struct {
 	message  Message
 	mine     bool            // the mail is for this agent
 	report   bool            // it may be a delivery report
+	likely   bool            // the report names one of our IDs
 	uncalled bool            // see Judged.Uncalled; only if it is not for this agent
 	rejected *Message        // message with the verdict of the gates on the header; nil if it passes
 	keys     []trust.KeyName // of the signatures that may prove it; VerifyDKIM only
@@ -119,7 +121,7 @@ func (j *Judge) head(raw []byte, m Message) headVerdict {
 	mine, gate, reason := f.Gate(m.Header, m.Size)
 	v := headVerdict{mine: mine, report: !mine || gate == trust.GateBounce || gate == trust.GateAuto}
 	if v.report {
-		v.report, _ = f.ReportsToUs(raw)
+		v.report, v.likely = f.ReportsToUs(raw)
 	}
 	if !mine {
 		v.message, v.uncalled = m, f.Uncalled(raw, m.Header)
@@ -150,16 +152,16 @@ func (j *Judge) withoutKey(m Message, key trust.KeyName) *Message {
 	return &m
 }
 
-// allAbsent reports whether none of the keys exists according to the DNS.
-func (j *Judge) allAbsent(ctx context.Context, keys []trust.KeyName) bool {
+// noKeyExists reports whether none of the keys exists according to the DNS.
+func (j *Judge) noKeyExists(ctx context.Context, keys []trust.KeyName) bool {
 	ctx, cancel := context.WithTimeout(ctx, j.Timeout)
 	defer cancel()
-	for _, k := range keys {
-		if !j.Filter.KeyAbsent(ctx, k) {
-			return false
-		}
-	}
-	return true
+	return allAbsent(keys, func(k trust.KeyName) bool { return j.Filter.KeyAbsent(ctx, k) })
+}
+
+// allAbsent reports whether there are keys, and each is absent.
+func allAbsent(keys []trust.KeyName, absent func(trust.KeyName) bool) bool {
+	return len(keys) > 0 && !slices.ContainsFunc(keys, func(k trust.KeyName) bool { return !absent(k) })
 }
 
 func (j *Judge) tooBig(size int64) bool { return j.Filter.MaxSize > 0 && size > j.Filter.MaxSize }

@@ -248,7 +248,7 @@ func TestLimits(t *testing.T) {
 		{Const: "maxReports", Max: 100, Within: func(t *testing.T, n int64) bool {
 			sc := scannerFor(t, f, arrivalTime)
 			for i := range n {
-				sc.noteReport(&head{uid: uint32(i + 1), raw: []byte("From: MAILER-DAEMON@mx.example.com\r\nTo: agent@example.org\r\nContent-Type: multipart/report; report-type=delivery-status\r\n\r\n")})
+				sc.noteReport(&head{uid: uint32(i + 1)}, false)
 			}
 			return len(sc.out.Cursor.Reports) == int(n)
 		}},
@@ -270,7 +270,7 @@ func TestLimits(t *testing.T) {
 // TestMaxSize tries the operator's limit on a mail at its edge.
 func TestMaxSize(t *testing.T) {
 	f := trust.Filter{MaxSize: 1000}
-	sc := &scanner{filter: f, judge: &Judge{Filter: f}, apart: true}
+	sc := &scanner{judge: &Judge{Filter: f}, apart: true}
 	for _, n := range []int64{999, 1000, 1001} {
 		if big, whole := sc.tooBig(n), sc.bytesToAllow(n) == n; big != (n > 1000) || whole == big {
 			t.Errorf("%d bytes: too big %v, read to the end %v", n, big, whole)

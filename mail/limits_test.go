@@ -1,6 +1,9 @@
 package mail_test
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -34,6 +37,15 @@ func TestLimitsOnAServer(t *testing.T) {
 	}
 	signing := newSigningDomain(t)
 	limittest.Run(t, []limittest.Limit{
+		{Const: "maxDepth", Max: 20, Within: func(t *testing.T, n int64) bool {
+			top := t.TempDir()
+			below := filepath.Join(top, strings.Repeat("x/", int(n)))
+			if err := errors.Join(os.MkdirAll(below, 0o755), os.WriteFile(filepath.Join(below, "a.eml"), []byte("Subject: a\n\nx\n"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			mails, _ := readStored(t, top, nil)
+			return len(mails) == 1
+		}},
 		{Const: "probeHeads", Max: 100, Within: func(t *testing.T, n int64) bool {
 			return len(probed(t, n, "From: a@example.net\r\n\r\nhello\r\n").AuthservIDs) == int(n)
 		}},

@@ -141,7 +141,6 @@ func (s *Session) Scan(ctx context.Context, cur state.Cursor, f trust.Filter, li
 
 func (s *Session) scanner(ctx context.Context, cur state.Cursor, f trust.Filter, limit int, keep Keep) *scanner {
 	sc := scanner{Session: s, ctx: ctx, judge: s.mailbox.NewJudge(f), keep: keep, left: limit, before: cur.Clone()}
-	sc.filter = sc.judge.Filter
 	sc.judge.late = sc.late
 	sc.judge.hold = func() func() { // the time for the proof is not the server's fault
 		sc.conn.paced.pause()
@@ -186,8 +185,7 @@ var errLimit = errors.New("limit reached")
 type scanner struct {
 	*Session // sees the mailbox as it was at SELECT
 	ctx      context.Context
-	filter   trust.Filter
-	judge    *Judge // with that filter
+	judge    *Judge
 	keep     Keep
 	left     int  // mails that may still be accepted
 	apart    bool // this is FetchLarge

@@ -170,7 +170,7 @@ func earlier(t, u time.Time) time.Time {
 // server may be unable to compare an address, c stays unchanged.
 func (sc *scanner) fromOperator(c imap.SearchCriteria, others ...string) imap.SearchCriteria {
 	var any []imap.SearchCriteria
-	for _, op := range slices.Concat(sc.filter.Operators, others) {
+	for _, op := range slices.Concat(sc.judge.Filter.Operators, others) {
 		if !message.IsASCII(op) || strings.ContainsAny(op, "\r\n\x00") {
 			return c
 		}

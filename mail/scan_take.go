@@ -185,7 +185,7 @@ func (sc *scanner) classify(h *head) {
 	}
 	v := sc.judge.head(h.raw, m)
 	if v.report {
-		sc.noteReport(h)
+		sc.noteReport(h, v.likely)
 	}
 	switch {
 	case v.mine:
@@ -232,7 +232,7 @@ func (sc *scanner) findKeys(heads []head) {
 	absent := sc.absentKeys(ctx, heads)
 	for i := range heads {
 		h := &heads[i]
-		if len(h.keys) == 0 || !allAbsent(h.keys, absent) {
+		if !allAbsent(h.keys, func(k trust.KeyName) bool { return absent[k] }) {
 			continue
 		}
 		h.rejected = sc.judge.withoutKey(*h.message, h.keys[0])
@@ -255,7 +255,7 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyNa
 			free <- struct{}{}
 			asking.Go(sc.mailbox.Secrets.Guarded(func() {
 				defer func() { <-free }()
-				if sc.filter.KeyAbsent(ctx, k) {
+				if sc.judge.Filter.KeyAbsent(ctx, k) {
 					mu.Lock()
 					defer mu.Unlock()
 					absent[k] = true
@@ -264,15 +264,6 @@ func (sc *scanner) absentKeys(ctx context.Context, heads []head) map[trust.KeyNa
 		}
 	}
 	return absent
-}
-
-func allAbsent(keys []trust.KeyName, absent map[trust.KeyName]bool) bool {
-	for _, k := range keys {
-		if !absent[k] {
-			return false
-		}
-	}
-	return true
 }
 
 // This file handles large mail. A scan only owes it, so that other mail does not wait for it.
@@ -329,7 +320,7 @@ func (sc *scanner) oweLarge(u uint32) {
 // bytesToAllow returns how many bytes of a literal of a mail to allow time for. A scan must not
 // wait long for a mail that is larger than its server reported.
 func (sc *scanner) bytesToAllow(literal int64) int64 {
-	limit := sc.filter.MaxSize
+	limit := sc.judge.Filter.MaxSize
 	if limit <= 0 {
 		limit = maxLiteral
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"agentstateloop/mail/message"
@@ -28,10 +29,10 @@ type Stored struct {
 	Offset int64  // of the mail in an mbox
 }
 
-// StoredReader reads mails from files: a file with one mail, an mbox, a Maildir with its subfolders,
-// or a folder with files named .eml or .mbox. It holds one mail at a time.
+// StoredReader reads mails from files: a file with one mail, an mbox, a Maildir, or the files named
+// .eml or .mbox in a folder, and of both the subfolders. It holds one mail at a time.
 type StoredReader struct {
-	Stdin   io.Reader        // for the name "-"
+	Stdin   io.Reader        // for the name "-"; nil: neither this name nor a pipe is read
 	MaxSize int64            // bytes of a mail that are held
 	Now     func() time.Time // the arrival of a mail without any date
 
@@ -43,8 +44,11 @@ type StoredReader struct {
 
 // Read reads all mails of a file or a folder. Its errors are those of Take and Skip.
 func (r *StoredReader) Read(name string) error {
-	if name == "-" {
+	if name == "-" && r.Stdin != nil {
 		return r.stream("standard input", "", bufio.NewReader(r.Stdin))
+	}
+	if name == "-" {
+		return r.Skip("standard input", errPipe)
 	}
 	info, err := os.Stat(name)
 	switch {
@@ -52,8 +56,8 @@ func (r *StoredReader) Read(name string) error {
 		return r.Skip(name, fileError(err))
 	case info.IsDir():
 		return r.folder(name)
-	case !info.Mode().IsRegular() && info.Mode().Type() != fs.ModeNamedPipe:
-		return r.Skip(name, errors.New("it is not a file"))
+	case info.Mode().Type() == fs.ModeNamedPipe && r.Stdin != nil:
+		return r.pipe(name)
 	}
 	return r.file(name)
 }
@@ -66,9 +70,19 @@ func fileError(err error) error {
 	return err
 }
 
+// pipe reads a pipe, and waits for its writer.
+func (r *StoredReader) pipe(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return r.Skip(name, fileError(err))
+	}
+	defer f.Close()
+	return r.stream(name, "", bufio.NewReader(f))
+}
+
 // file reads a file with one mail, or an mbox.
 func (r *StoredReader) file(name string) error {
-	f, err := os.Open(name)
+	f, err := openFile(name)
 	if err != nil {
 		return r.Skip(name, fileError(err))
 	}
@@ -76,12 +90,42 @@ func (r *StoredReader) file(name string) error {
 	return r.stream(name, name, bufio.NewReaderSize(f, 64<<10))
 }
 
+// openFile opens a regular file. Of anything else it returns an error, and does not wait for the
+// writer of a pipe.
+func openFile(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Mode().Type() == fs.ModeNamedPipe:
+		err = errPipe
+	case info.IsDir():
+		err = errLinkedFolder
+	case !info.Mode().IsRegular():
+		err = errors.New("it is not a file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// errPipe refuses a pipe: its mails cannot be read again, and it may have no writer.
+var errPipe = errors.New("it is a pipe: save its mails in a file, and name that file")
+
+// errLinkedFolder refuses a link to a folder: it may lead back to the folder that it is in.
+var errLinkedFolder = errors.New("it is a link to a folder: name that folder itself")
+
 // errRead ends the reading after one mail.
 var errRead = errors.New("the mail was read")
 
 // Again reads a mail again that Take has got from a file. Its number and its time are as they were.
 func (r *StoredReader) Again(m Stored) (Stored, error) {
-	f, err := os.Open(m.File)
+	f, err := openFile(m.File)
 	if err != nil {
 		return m, fileError(err)
 	}
@@ -101,49 +145,63 @@ func (r *StoredReader) Again(m Stored) (Stored, error) {
 	return m, nil
 }
 
-// folder reads a Maildir with its subfolders, or the mails in the files of another folder.
+// folder reads the mails of a folder and its subfolders.
 func (r *StoredReader) folder(name string) error {
-	entries, err := os.ReadDir(name)
-	if err != nil {
-		return r.Skip(name, fileError(err))
-	}
-	found := false
-	for _, e := range entries {
-		path := filepath.Join(name, e.Name())
-		switch {
-		case e.IsDir() && (e.Name() == "cur" || e.Name() == "new"):
-			found = true
-			if err := r.maildir(path); err != nil {
-				return err
-			}
-		case e.IsDir() && isMaildir(path):
-			found = true
-			if err := r.folder(path); err != nil {
-				return err
-			}
-		case !e.IsDir() && (hasSuffix(e.Name(), ".eml") || hasSuffix(e.Name(), ".mbox")):
-			found = true
-			if err := r.Read(path); err != nil {
-				return err
-			}
-		}
-	}
-	if !found {
+	found, err := r.below(name, 0)
+	if err == nil && !found {
 		return r.Skip(name, errors.New("the folder is not a Maildir, and has no files named .eml or .mbox"))
 	}
-	return nil
+	return err
+}
+
+// maxDepth limits the depth of subfolders.
+const maxDepth = 20
+
+// below reads a Maildir, or the files named .eml or .mbox of another folder, and the subfolders. found
+// is set if there is a Maildir or such a file, or Skip got a reason.
+func (r *StoredReader) below(name string, depth int) (found bool, err error) {
+	entries, err := os.ReadDir(name)
+	if err == nil && depth > maxDepth {
+		err = fmt.Errorf("it is more than %d folders deep: name it itself", maxDepth)
+	}
+	if err != nil {
+		return true, r.Skip(name, fileError(err))
+	}
+	for _, e := range entries {
+		path := filepath.Join(name, e.Name())
+		read := true
+		switch {
+		case (e.Name() == "cur" || e.Name() == "new") && isFolder(path):
+			err = r.maildir(path)
+		case e.IsDir() && e.Name() == "tmp" && isMaildir(name): // unfinished mails
+		case e.IsDir():
+			read, err = r.below(path, depth+1)
+		case hasSuffix(e.Name(), ".eml") || hasSuffix(e.Name(), ".mbox"):
+			err = r.file(path)
+		case e.Type() == fs.ModeSymlink && isFolder(path):
+			err = r.Skip(path, errLinkedFolder)
+		default:
+			read = false
+		}
+		if err != nil {
+			return true, err
+		}
+		found = found || read
+	}
+	return found, nil
 }
 
 func hasSuffix(name, suffix string) bool { return strings.HasSuffix(strings.ToLower(name), suffix) }
 
+// isFolder reports whether a name is that of a folder, or of a link to one.
+func isFolder(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
 // isMaildir reports whether a folder has the folders of a Maildir.
 func isMaildir(name string) bool {
-	for _, part := range []string{"cur", "new"} {
-		if info, err := os.Stat(filepath.Join(name, part)); err != nil || !info.IsDir() {
-			return false
-		}
-	}
-	return true
+	return isFolder(filepath.Join(name, "cur")) && isFolder(filepath.Join(name, "new"))
 }
 
 // maildir reads cur or new of a Maildir, by the names of the mails, which begin with the time. A mail
@@ -158,7 +216,7 @@ func (r *StoredReader) maildir(name string) error {
 			continue
 		}
 		path := filepath.Join(name, e.Name())
-		f, err := os.Open(path)
+		f, err := openFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
@@ -251,13 +309,17 @@ func (r *StoredReader) mbox(name, file string, offset int64, br *bufio.Reader) e
 		if err != nil && err != bufio.ErrBufferFull && err != io.EOF {
 			return r.Skip(name, fileError(err))
 		}
-		if begun && blank && bytes.HasPrefix(part, []byte(fromLine)) && (n == 0 || isFromLine(part)) {
+		stamp, starts := time.Time{}, false
+		if begun && blank && bytes.HasPrefix(part, []byte(fromLine)) {
+			stamp, starts = fromLineTime(part)
+		}
+		if starts || n == 0 {
 			if n > 0 {
 				if err := r.takeNumbered(Stored{Name: name, File: file, Offset: begins}, n, &m, at); err != nil {
 					return err
 				}
 			}
-			n, at, begins = n+1, fromLineTime(part), offset
+			n, at, begins = n+1, stamp, offset
 			m.reset()
 		} else {
 			if quoted := bytes.TrimLeft(part, ">"); begun && len(quoted) < len(part) && bytes.HasPrefix(quoted, []byte(fromLine)) {
@@ -286,12 +348,10 @@ func (r *StoredReader) takeNumbered(found Stored, n int, m *storedMail, at time.
 	return r.take(found, m, at)
 }
 
-// isFromLine reports whether a line that begins with "From " has the form of a line before a mail:
-// its last words are a time and a year, as asctime writes them, and perhaps a time zone.
-func isFromLine(line []byte) bool { return !fromLineTime(line).IsZero() }
-
-// fromLineTime returns the time in the line before a mail, or zero.
-func fromLineTime(line []byte) time.Time {
+// fromLineTime returns the time in a line that begins with "From ", or zero if its zone is unknown. ok
+// reports whether the line has the form of a line before a mail: its last words are a time and a year,
+// as asctime writes them, and perhaps a time zone.
+func fromLineTime(line []byte) (at time.Time, ok bool) {
 	words := strings.Fields(string(line[:min(len(line), 1000)]))
 	for i := 1; i+4 < len(words); i++ {
 		for _, layout := range []string{"Mon Jan 2 15:04:05 2006", "Mon Jan 2 15:04:05 -0700 2006", "Mon Jan 2 15:04:05 MST 2006", "Mon Jan 2 15:04:05 2006 -0700", "Mon Jan 2 15:04 2006"} {
@@ -300,9 +360,19 @@ func fromLineTime(line []byte) time.Time {
 				continue
 			}
 			if at, err := time.Parse(layout, strings.Join(words[i:i+length], " ")); err == nil {
-				return at
+				return inKnownZone(at), true
 			}
 		}
+	}
+	return time.Time{}, false
+}
+
+// inKnownZone returns a time that was parsed, or zero if its zone is an abbreviation that this machine
+// does not know: package time then takes the hour as that of UTC.
+func inKnownZone(t time.Time) time.Time {
+	name, offset := t.Zone()
+	if offset != 0 || t.Location() == time.UTC || t.Location() == time.Local || name == "" || name == "GMT" || name == "UT" {
+		return t
 	}
 	return time.Time{}
 }
@@ -322,17 +392,19 @@ func (r *StoredReader) take(found Stored, m *storedMail, at time.Time) error {
 }
 
 // datesOf returns the times at which a mail arrived and was sent, by its topmost Received field and by
-// Date, or zero.
+// Date, or zero. An older Received field tells when another server got the mail.
 func datesOf(raw []byte) (arrived, sent time.Time) {
-	for _, f := range message.Fields(raw) {
-		switch {
-		case f.Name == "received" && arrived.IsZero():
-			arrived, _ = mail.ParseDate(strings.TrimSpace(f.Value[strings.LastIndexByte(f.Value, ';')+1:]))
-		case f.Name == "date" && sent.IsZero():
-			sent, _ = mail.ParseDate(strings.TrimSpace(f.Value))
+	fields := message.Fields(raw)
+	first := func(name string) string {
+		if values := message.Values(fields, name); len(values) > 0 {
+			return values[0]
 		}
+		return ""
 	}
-	return arrived, sent
+	received := first("received")
+	arrived, _ = mail.ParseDate(strings.TrimSpace(received[strings.LastIndexByte(received, ';')+1:]))
+	sent, _ = mail.ParseDate(strings.TrimSpace(first("date")))
+	return inKnownZone(arrived), sent
 }
 
 // storedMail collects the bytes of a mail, with CRLF at the end of each line.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,7 +77,8 @@ func TestStoredArrival(t *testing.T) {
 	const line = "From a@example.com Fri Jan  2 10:00:00 2026\n"
 	for raw, want := range map[string]int{
 		received + date + "\nx": 5, date + "\nx": 3, line + date + "\nx": 2, line + received + date + "\nx": 5,
-		"Received: from a by b; whenever\n" + date + "\nx": 3,
+		"Received: from a by b; whenever\n" + date + "\nx": 3, "Received: from a by b; whenever\n" + received + date + "\nx": 3,
+		"From a@example.com Fri Jan  2 10:00:00 XST 2026\n" + date + "\nx": 3, "Received: by a; Sun, 4 Jan 2026 10:00:00 XST\n" + date + "\nx": 3,
 	} {
 		got, _ := readStored(t, "-", strings.NewReader(raw))
 		if len(got) != 1 || got[0].At.Day() != want {
@@ -108,14 +110,39 @@ func TestStoredFolders(t *testing.T) {
 	write("files/c.mbox", "From a Mon Jan  5 10:00:00 2026\nSubject: c\n\nx\n\n")
 	write("files/d.pdf", "%PDF")
 	write("empty/x.txt", "")
+	write("tree/Archive/2025/cur/1767607100.1.host:2,S", "Subject: old\n\nx\n")
+	write("tree/Archive/2025/new/1767607200.2.host", "Subject: new\n\nx\n")
+	write("tree/Archive/2025/tmp/x.eml", "Subject: unfinished\n\nx\n")
+	write("tree/Archive/notes/n.eml", "Subject: note\n\nx\n")
+	for link, to := range map[string]string{
+		"linked/cur": "../box/cur", "linked/new": "../box/new", "loop/x.eml": ".", "loop/again": "../box", "looped/cur": ".",
+	} {
+		link = filepath.Join(dir, link)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(to, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, pipe := range []string{"pipes/x.eml", "pipes/box/cur/1767607100.1.host:2,S", "pipe"} {
+		pipe = filepath.Join(dir, pipe)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(pipe), 0o755), syscall.Mkfifo(pipe, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := os.MkdirAll(filepath.Join(dir, "box", "new"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"box":         "Subject: 3;Subject: 1;Subject: 2;",
-		"files":       "Subject: a;Subject: b;Subject: c;",
-		"empty":       "empty: the folder is not a Maildir, and has no files named .eml or .mbox;",
-		"nowhere":     "nowhere: no such file or directory;",
+		"box":     "Subject: 3;Subject: 1;Subject: 2;",
+		"files":   "Subject: a;Subject: b;Subject: c;",
+		"empty":   "empty: the folder is not a Maildir, and has no files named .eml or .mbox;",
+		"nowhere": "nowhere: no such file or directory;",
+		"tree":    "Subject: old;Subject: new;Subject: note;",
+		"linked":  "Subject: 1;Subject: 2;",
+		"loop":    "loop/again: it is a link to a folder: name that folder itself;loop/x.eml: it is a link to a folder: name that folder itself;",
+		"looped":  "looped/cur/cur: it is a link to a folder: name that folder itself;",
+		"pipe":    "pipe: it is a pipe: save its mails in a file, and name that file;",
+		"pipes": "pipes/box/cur/1767607100.1.host:2,S: it is a pipe: save its mails in a file, and name that file;" +
+			"pipes/x.eml: it is a pipe: save its mails in a file, and name that file;",
 		"files/d.pdf": "files/d.pdf: it is not a mail: it has no header. Save the mail itself, as .eml or \"original\";",
 	} {
 		mails, skipped := readStored(t, filepath.Join(dir, name), nil)
@@ -133,6 +160,10 @@ func TestStoredFolders(t *testing.T) {
 	}
 	if got, _ := readStored(t, filepath.Join(dir, "box/cur/1767607100.1.host:2,S"), nil); len(got) != 1 {
 		t.Errorf("one file of a Maildir: %v", got)
+	}
+	go os.WriteFile(filepath.Join(dir, "pipe"), []byte("Subject: from a pipe\n\nx\n"), 0)
+	if got, skipped := readStored(t, filepath.Join(dir, "pipe"), strings.NewReader("")); len(got) != 1 {
+		t.Errorf("a pipe: %v, %v", got, skipped)
 	}
 }
 

@@ -116,7 +116,7 @@ func (p Policy) tooLate(c PromptPolicy, at, now time.Time) bool {
 func (s State) PromptsHeld(p Policy, now time.Time) string {
 	switch tier := s.Tier(p, now); {
 	case s.Halted():
-		return "the agent is halted"
+		return HaltedReason
 	case tier == TierCritical || tier == TierDead:
 		return "money is short (" + string(tier) + ")"
 	}

@@ -107,6 +107,9 @@ func (s State) hasWork(p Policy, now time.Time) bool {
 	})
 }
 
+// HaltedReason is why a message waits while HALT is set.
+const HaltedReason = "the agent is halted"
+
 // HeldBack is the reason why a message does not have its turn now. Until is when the reason ends,
 // or zero if unknown.
 type HeldBack struct {
@@ -125,7 +128,7 @@ func (s State) HeldBack(msg Message, p Policy, now time.Time) (h HeldBack, ok bo
 	case msg.Damaged:
 		return HeldBack{Why: cmp.Or(msg.Reason, "its file is damaged") + "; it is fetched again"}, true
 	case s.Halted():
-		return HeldBack{Why: "the agent is halted"}, true
+		return HeldBack{Why: HaltedReason}, true
 	case msg.Status == Deferred && now.Before(msg.NextRetryAt):
 		return HeldBack{Why: msg.Reason, Until: msg.NextRetryAt}, true
 	case !p.Turns:

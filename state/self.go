@@ -293,7 +293,7 @@ func (s State) SelfHeld(msg Message, p Policy, now time.Time) string {
 	tier := s.Tier(p, now)
 	switch {
 	case s.Halted():
-		return "the agent is halted"
+		return HaltedReason
 	case p.SelfTurns <= 0:
 		return "[turn] self_turns is 0"
 	case tier != TierNormal:

@@ -14,13 +14,24 @@ import (
 	"agentstateloop/state"
 )
 
-// WhyLetIn tells in one line why a mail was let in as a message: which field makes it one for the
-// agent, and the evidence about its sender.
-func WhyLetIn(e cycle.Explanation) string {
-	if !e.Addressee.Mine {
-		return "it was released from quarantine"
+// WhyLetIn tells in one line why a mail was let in as a message: by whom despite a gate, which field
+// makes it one for the agent, and the evidence about its sender. by is the history line of a person who
+// let it in, or zero.
+func WhyLetIn(e cycle.Explanation, by state.Line) string {
+	var parts []string
+	switch by.Kind {
+	case state.LineQuarantine:
+		parts = append(parts, "it was released from quarantine"+reasonSuffix(plain.Brief(by.Reason)))
+	case state.LineChallenge:
+		parts = append(parts, "your answer to a challenge proved it")
 	}
-	return plain.Line(strings.Join(append([]string{addresseeWords(&e)}, evidenceWords(&e)...), "; "))
+	switch {
+	case e.Addressee.Mine:
+		parts = append(append(parts, addresseeWords(&e)), evidenceWords(&e)...)
+	case by.Kind == "":
+		parts = append(parts, "the configuration of today would not take it: "+addresseeWords(&e))
+	}
+	return plain.Line(strings.Join(parts, "; "))
 }
 
 // maxOwnText is how many characters of a mail's own text an explanation quotes.
@@ -63,37 +74,37 @@ func WhyQuarantined(row view.InboxRow, field *string) string {
 	gate := OneLine(row.Gate)
 	text := "It was set aside, because " + gateWords(gate) + ". " + gateDecided(gate, OneLine(row.Reason), OneLine(field), OneLine(row.Evidence))
 	if row.Source == state.Mail {
-		return text + " " + gateRemedy(gate, OneLine(row.Reason), OneLine(row.Number))
+		return text + " " + gateRemedy(gate, OneLine(row.Reason), OneLine(row.Evidence), OneLine(row.Number))
 	}
 	return text
 }
 
 // gateDecided tells which gate decided and by which field.
 func gateDecided(gate, reason, field, read string) string {
-	text := "Gate " + plain.Line(gate) + " decided"
+	text := "The " + plain.Line(gate) + " gate rejected it"
 	if !strings.EqualFold(reason, field+": "+read) {
 		text += reasonSuffix(plain.Brief(reason))
 	}
 	text += "."
 	switch field, read = plain.Line(field), plain.Brief(read); {
 	case field != "" && read != "":
-		text += " The field " + field + " reads: " + read + "."
+		text += " " + field + " says: " + read + "."
 	case read != "":
-		text += " It found: " + read + "."
+		text += " Evidence: " + read + "."
 	}
 	return text
 }
 
-// gateRemedy tells the operator the next step for a rejected mail. number is its number in
-// quarantine, or "" for a mail that is not there.
-func gateRemedy(gate, reason, number string) string {
+// gateRemedy tells the operator the next step for a mail that a gate has rejected for a reason, by the
+// evidence. number is its number in quarantine, or "" for a mail that is not there.
+func gateRemedy(gate, reason, evidence, number string) string {
 	release := "`agentstateloop inbox list --quarantined` has its number, and `agentstateloop inbox release NUMBER` lets it in."
 	if number != "" {
 		release = "`agentstateloop inbox release " + plain.Line(number) + "` lets it in."
 	}
 	switch gate {
 	case trust.GateFrom:
-		return "Send it from one address that is listed as operator in [mail]."
+		return "Send it from one address that is listed as operator in [agent]."
 	case trust.GateSelf, trust.GateBounce:
 		return "There is nothing to do."
 	case trust.GateAuto, trust.GateList:
@@ -101,7 +112,7 @@ func gateRemedy(gate, reason, number string) string {
 	case trust.GateSize:
 		return "Send it with smaller attachments."
 	case trust.GateTrust:
-		return trustRemedy(reason) + " If you wrote it: " + release
+		return trustRemedy(reason+": "+evidence) + " If you wrote it: " + release
 	case state.GateRestored:
 		return "If it was not answered: " + release
 	}
@@ -113,8 +124,16 @@ func trustRemedy(reason string) string {
 	switch {
 	case strings.Contains(reason, "authserv_id"), strings.HasPrefix(reason, "no Authentication-Results"):
 		return "A mail from a folder of sent mail has no verdict of the server: explain the copy in the agent's mailbox. If it is that copy, correct authserv_id in [trust]: `agentstateloop doctor` suggests one."
+	case strings.HasPrefix(reason, "the server gave no DMARC result"):
+		return "The agent's mail server did not check DMARC: `agentstateloop doctor` tells how your mails can be proved."
 	case strings.Contains(reason, "its key is not in the DNS"):
 		return "Providers remove the keys of older mail, and the mail may have been valid when it came."
+	case strings.Contains(reason, "signature has expired"):
+		return "Its signature had a time limit (x=), and may have been valid when it came: send the mail again."
+	case strings.Contains(reason, "(l=)"):
+		return "Send it by a server that signs the whole body: see docs/mail-proof.md."
+	case strings.HasPrefix(reason, "the DKIM signature of ") && strings.Contains(reason, " does not cover "):
+		return "Send it by a server that signs this field too: see docs/mail-proof.md."
 	case strings.HasPrefix(reason, "no signed field shows"):
 		return "Write the agent's callsign into Subject, or its address into To."
 	case strings.HasPrefix(reason, "dated "):
@@ -137,7 +156,7 @@ func explanationVerdict(e *cycle.Explanation, now time.Time) string {
 		}
 		return "would start a turn"
 	case cycle.AsControl:
-		return "would be obeyed as the control " + plain.Line(e.Control)
+		return "would be obeyed: " + plain.Line(e.Control)
 	case cycle.AsAnswer:
 		return "would answer the agent's question " + plain.Line(e.Question)
 	case cycle.AsConsent:
@@ -178,6 +197,9 @@ func ignoredWords(e *cycle.Explanation) string {
 func explanationRemedy(e *cycle.Explanation, now time.Time) string {
 	switch e.Outcome {
 	case cycle.AsMessage, cycle.AsControl, cycle.AsAnswer, cycle.AsConsent:
+		if e.Waits == state.HaltedReason {
+			return missingRemedy(e, now) + " Its turn waits until HALT is lifted: `agentstateloop resume`."
+		}
 		return missingRemedy(e, now)
 	case cycle.AsDuplicate:
 		show := "`agentstateloop history` has the first copy."
@@ -189,7 +211,7 @@ func explanationRemedy(e *cycle.Explanation, now time.Time) string {
 		if e.Asks {
 			return "The agent asks you by mail whether you wrote it: answer with the line YES TOKEN of that mail."
 		}
-		return gateRemedy(e.Gate, e.Reason, "")
+		return gateRemedy(e.Gate, e.Reason, e.Read, "")
 	case cycle.AsUndecided:
 		return "Explain it again with a connection to the DNS, and without --offline."
 	case cycle.AsIgnored:
@@ -197,7 +219,7 @@ func explanationRemedy(e *cycle.Explanation, now time.Time) string {
 			return ""
 		}
 		if e.Addressee.Field == "From" {
-			return "Send it from an address that is listed as operator in [mail], or add the address there."
+			return "Send it from an address that is listed as operator in [agent], or add the address there."
 		}
 		return "Write @" + e.Handle + " into its subject, or answer a mail of the agent."
 	}
@@ -237,6 +259,9 @@ func Explanation(e cycle.Explanation, now time.Time) string {
 	}
 	line("verdict", explanationVerdict(&e, now))
 	line("next", explanationRemedy(&e, now))
+	if e.Restored && e.Outcome != cycle.AsIgnored && e.Outcome != cycle.AsReport {
+		line("restore", "polls still compare the mailbox with the restored backup: one may hold this mail, or set it aside")
+	}
 	line("mail", explainedMail(&e, now))
 	line("for", addresseeWords(&e))
 	if e.Gate != "" {
@@ -272,7 +297,7 @@ func addresseeWords(e *cycle.Explanation) string {
 	case a.Mine:
 		return "@" + e.Handle + ", because " + a.Field + " names a mail of the agent: " + read
 	case a.Field == "From":
-		return "not this agent: From was read as " + cmp.Or(read, "empty")
+		return "not this agent: From is " + cmp.Or(read, "empty")
 	case read != "":
 		return "not this agent: Subject calls " + read
 	case e.Uncalled:
@@ -333,8 +358,13 @@ func threadWords(e *cycle.Explanation) string {
 		return ""
 	}
 	text := "your one conversation with the agent"
-	if e.Thread != "" {
+	switch {
+	case e.NewThread:
+		text = "a new conversation"
+	case e.Thread != "":
 		text = "conversation " + plain.Line(e.Thread)
+	case e.Outcome == cycle.AsDuplicate:
+		return ""
 	}
 	if e.Answers != "" {
 		text += "; it answers a mail of the agent (" + plain.Line(e.Answers) + ")"
@@ -370,7 +400,7 @@ var outcomeCounts = []struct {
 	{cycle.AsMessage, "would start a turn or wait for one"},
 	{cycle.AsAnswer, "would answer a question"},
 	{cycle.AsConsent, "would let in a mail from quarantine"},
-	{cycle.AsControl, "would be obeyed as controls"},
+	{cycle.AsControl, "would be obeyed"},
 	{cycle.AsQuarantine, "would be set aside"},
 	{cycle.AsCounted, "would be rejected without a copy"},
 	{cycle.AsDuplicate, "are copies"},

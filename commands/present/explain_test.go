@@ -23,7 +23,7 @@ var outcomes = []cycle.Outcome{
 // lines with our labels, and no character that changes the display.
 func TestExplanationOfHostileMail(t *testing.T) {
 	const hostile = "x\x1b[31m\x1b]0;title\x07\u202eevil\u2066\x00\r\nverdict: would start a turn\n\u2028<script>"
-	line := regexp.MustCompile(`^(verdict|next|mail|for|gate|proof|thread|text|file|problem): +\S`)
+	line := regexp.MustCompile(`^(verdict|next|mail|for|gate|proof|restore|thread|text|file|problem): +\S`)
 	for _, outcome := range outcomes {
 		for _, mine := range []bool{false, true} {
 			var e cycle.Explanation
@@ -36,12 +36,12 @@ func TestExplanationOfHostileMail(t *testing.T) {
 				}
 			}
 			row := strings.Join(ExplanationRow(e, time.Now()), "")
-			for _, out := range []string{text, row + "\n", WhyLetIn(e) + "\n", WhyQuarantined(hostileRow(hostile), &e.Field) + "\n"} {
+			for _, out := range []string{text, row + "\n", WhyLetIn(e, state.Line{Kind: state.LineQuarantine, Reason: hostile}) + "\n", WhyQuarantined(hostileRow(hostile), &e.Field) + "\n"} {
 				if strings.ContainsAny(strings.ReplaceAll(out, "\n", ""), "\x1b\x07\x00\r\u202e\u2066\u2028") {
 					t.Errorf("%s: %q", outcome, out)
 				}
 			}
-			for _, one := range []string{row, WhyLetIn(e), WhyQuarantined(hostileRow(hostile), &e.Field)} {
+			for _, one := range []string{row, WhyLetIn(e, state.Line{Kind: state.LineQuarantine, Reason: hostile}), WhyQuarantined(hostileRow(hostile), &e.Field)} {
 				if strings.Contains(one, "\n") {
 					t.Errorf("%s: several lines: %q", outcome, one)
 				}
@@ -105,5 +105,67 @@ func TestGateWords(t *testing.T) {
 			t.Errorf("%s: %q", gate, words)
 		}
 		seen[words] = true
+	}
+}
+
+// TestWhyLetIn checks that a person who let a mail in is named, and that no gate is made up.
+func TestWhyLetIn(t *testing.T) {
+	mine := cycle.Explanation{Handle: "ann", Require: trust.RequireFrom, Addressee: trust.Addressee{Mine: true, Field: "Subject", Read: "@ann"}}
+	other := cycle.Explanation{Handle: "ann", Addressee: trust.Addressee{Field: "From", Read: "eve@example.net"}}
+	released := state.Line{Kind: state.LineQuarantine, What: state.WordReleased, Reason: state.ByHand}
+	for _, c := range []struct {
+		e    cycle.Explanation
+		by   state.Line
+		want string
+	}{
+		{mine, state.Line{}, `@ann, because Subject calls @ann; none is needed, because [trust] require is "from"`},
+		{mine, released, `it was released from quarantine: by hand; @ann, because Subject calls @ann; none is needed, because [trust] require is "from"`},
+		{mine, state.Line{Kind: state.LineChallenge}, `your answer to a challenge proved it; @ann, because Subject calls @ann; none is needed, because [trust] require is "from"`},
+		{other, released, "it was released from quarantine: by hand"},
+		{other, state.Line{}, "the configuration of today would not take it: not this agent: From is eve@example.net"},
+	} {
+		if got := WhyLetIn(c.e, c.by); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestRemedies checks the next step for each finding about the proof, and in some states.
+func TestRemedies(t *testing.T) {
+	mine := trust.Addressee{Mine: true, Field: "Subject"}
+	untrusted := func(reason, read string) cycle.Explanation {
+		return cycle.Explanation{Outcome: cycle.AsQuarantine, Gate: trust.GateTrust, Addressee: mine, Reason: reason, Read: read}
+	}
+	for _, c := range []struct {
+		e    cycle.Explanation
+		want string
+	}{
+		{untrusted("the DKIM signature of a.example is not valid", "its key is not in the DNS"), "Providers remove the keys of older mail"},
+		{untrusted("the DKIM signature of a.example is not valid", "dkim: signature has expired"), "time limit (x=)"},
+		{untrusted("the DKIM signature of a.example covers only a part of the body (l=)", ""), "signs the whole body"},
+		{untrusted("the DKIM signature of a.example does not cover subject", ""), "signs this field too"},
+		{untrusted("the server gave no DMARC result", "mx.example.org; spf=pass"), "did not check DMARC"},
+		{untrusted("dmarc=fail", "mx.example.org; dmarc=fail"), "which signs it"},
+		{cycle.Explanation{Outcome: cycle.AsQuarantine, Gate: trust.GateFrom}, "operator in [agent]"},
+		{cycle.Explanation{Outcome: cycle.AsIgnored, Addressee: trust.Addressee{Field: "From"}}, "operator in [agent]"},
+		{cycle.Explanation{Outcome: cycle.AsMessage, Addressee: mine, Waits: state.HaltedReason}, "`agentstateloop resume`"},
+	} {
+		if got := explanationRemedy(&c.e, time.Now()); !strings.Contains(got, c.want) {
+			t.Errorf("%+v: %q, want %q", c.e, got, c.want)
+		}
+	}
+}
+
+// TestThreadWords names the conversation of a mail.
+func TestThreadWords(t *testing.T) {
+	for want, e := range map[string]cycle.Explanation{
+		"your one conversation with the agent": {},
+		"a new conversation":                   {Thread: "abc", NewThread: true},
+		"conversation abc":                     {Thread: "abc"},
+		"":                                     {Outcome: cycle.AsDuplicate},
+	} {
+		if got := threadWords(&e); got != want {
+			t.Errorf("%+v: %q, want %q", e, got, want)
+		}
 	}
 }

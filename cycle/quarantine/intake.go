@@ -38,6 +38,7 @@ type Intake struct {
 	state  state.State // at the beginning of the observation
 	now    func() time.Time
 	known  func(source state.Source, from string) bool
+	list   func() ([]Item, error) // the items in the folder
 
 	mu      sync.Mutex
 	loaded  bool
@@ -49,11 +50,11 @@ type Intake struct {
 // NewIntake returns the intake of an observation that began with the state s. known reports
 // whether a sender is an operator or a listed peer.
 func NewIntake(f Folder, files Files, s state.State, now func() time.Time, known func(source state.Source, from string) bool) *Intake {
-	return &Intake{folder: f, files: files, state: s, now: now, known: known}
+	return &Intake{folder: f, files: files, state: s, now: now, known: known, list: f.Items}
 }
 
-// Empty makes the intake take the folder for empty, without a look.
-func (in *Intake) Empty() { in.items, in.loaded = nil, true }
+// ReadBy makes the intake read the folder by list.
+func (in *Intake) ReadBy(list func() ([]Item, error)) { in.list = list }
 
 // Room reports whether Keep would keep an item, and reserves its place. An item without a place
 // is only counted, so the caller need not fetch it.
@@ -123,7 +124,7 @@ func (in *Intake) load() error {
 	if in.loaded {
 		return nil
 	}
-	items, err := in.folder.Items()
+	items, err := in.list()
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,20 @@ func (r Reader) Receipt(m state.Message) (Receipt, error) {
 	return got, nil
 }
 
+// LetInBy returns the line with which a person let in the message under key despite a gate: they
+// released it from quarantine, or answered a challenge about it. It is zero if the gates let it in.
+func (r Reader) LetInBy(key string) (by state.Line, err error) {
+	for l, err := range r.Store.History() {
+		if err != nil {
+			return by, err
+		}
+		if l.Key == key && (l.Kind == state.LineQuarantine && l.What == state.WordReleased || l.Kind == state.LineChallenge && l.What == state.WordAnswered) {
+			by = l
+		}
+	}
+	return by, nil
+}
+
 // RecordedNudge identifies a recorded nudge, for AwaitNudge.
 type RecordedNudge struct {
 	Mark string    // the beginning of its key

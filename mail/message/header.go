@@ -74,6 +74,9 @@ func (h Header) Answered() []string {
 	return append([]string{h.InReplyTo}, ids...)
 }
 
+// Continues reports whether the mail says that it continues a thread.
+func (h Header) Continues() bool { return h.InReplyTo != "" || len(h.References) > 0 }
+
 // Field is one header field, unfolded.
 type Field struct{ Name, Value string }
 

@@ -249,6 +249,9 @@ func (f *Filter) serverProofs(v serverVerdict, fields []message.Field, from stri
 // mail, or "".
 func dmarcFault(results []authResult, from string) string {
 	dmarc := ofMethod(results, "dmarc")
+	if len(dmarc) == 0 {
+		return "the server gave no DMARC result"
+	}
 	if len(dmarc) != 1 {
 		return fmt.Sprintf("%d dmarc results instead of one", len(dmarc))
 	}

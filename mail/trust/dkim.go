@@ -177,7 +177,11 @@ func (k *keyLookup) txt(name string) ([]string, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.err == nil {
+	switch {
+	case k.err != nil:
+	case errors.Is(err, ErrOffline):
+		k.err = err
+	default:
 		k.err = fmt.Errorf("look up a DKIM key: %w", err)
 	}
 	return nil, err
@@ -304,7 +308,7 @@ func (f *Filter) KeyAbsent(ctx context.Context, k KeyName) bool {
 }
 
 // ErrOffline is the error of a key that was not looked up, see Filter.Offline.
-var ErrOffline = errors.New("the DNS was not asked")
+var ErrOffline = errors.New("its DKIM key was not looked up (--offline)")
 
 // lookUp returns the TXT records of a name.
 func (f *Filter) lookUp(ctx context.Context, name string) ([]string, error) {
