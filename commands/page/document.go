@@ -15,11 +15,19 @@ import (
 // null, never absent.
 type Document struct {
 	Made     time.Time `json:"made"`
+	Now      time.Time `json:"now"` // when it was written for this reader
 	Version  string    `json:"version"`
 	Host     string    `json:"host"`
+	Zones    []Zone    `json:"zones"`     // of the listener's clock, the oldest first
 	Live     bool      `json:"live"`      // false in a file
 	ActToken *string   `json:"act_token"` // of this session; null: the page only shows
 	Agents   []Agent   `json:"agents"`
+}
+
+// Zone is the distance of the listener's clock from UTC, from a time on.
+type Zone struct {
+	From    time.Time `json:"from"`
+	Minutes int       `json:"minutes"` // east of UTC
 }
 
 // Agent is one agent on the page. With an Error, everything after it is empty.
