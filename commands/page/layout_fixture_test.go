@@ -3,8 +3,10 @@ package page_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -213,6 +215,10 @@ type fixtureServer struct {
 	mu      sync.Mutex
 	shown   page.Document
 	changed chan struct{}
+	mute    bool         // it accepts requests and does not answer them
+	orders  []string     // the bodies of the acts
+	history []page.Entry // that a search finds, the newest first
+	refusal string       // the error of each search
 }
 
 func serveFixture(t *testing.T, d page.Document) *fixtureServer {
@@ -230,6 +236,8 @@ func serveFixture(t *testing.T, d page.Document) *fixtureServer {
 	mux.Handle("GET /page/page.css", file("text/css", page.Style))
 	mux.Handle("GET /page/icon.svg", file("image/svg+xml", page.Icon))
 	mux.HandleFunc("GET /page/events", s.events)
+	mux.HandleFunc("GET /page/history", s.search)
+	mux.HandleFunc("POST /page/act", s.act)
 	s.Server = httptest.NewServer(mux)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s
@@ -244,7 +252,70 @@ func (s *fixtureServer) show(d page.Document) {
 	s.changed = make(chan struct{})
 }
 
+// setMute makes the server accept requests without an answer, or answer again.
+func (s *fixtureServer) setMute(mute bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = mute
+}
+
+// answers reports whether the server answers a request. If not, it waits for the end of the request.
+func (s *fixtureServer) answers(r *http.Request) bool {
+	s.mu.Lock()
+	mute := s.mute
+	s.mu.Unlock()
+	if mute {
+		<-r.Context().Done()
+	}
+	return !mute
+}
+
+// ordered returns the bodies of the acts.
+func (s *fixtureServer) ordered() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.orders)
+}
+
+func (s *fixtureServer) act(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || !s.answers(r) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders = append(s.orders, string(body))
+	w.WriteHeader(http.StatusConflict)
+	fmt.Fprint(w, `{"error": "refused by the test"}`)
+}
+
+// search finds 20 entries at most.
+func (s *fixtureServer) search(w http.ResponseWriter, r *http.Request) {
+	if !s.answers(r) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal != "" {
+		w.WriteHeader(http.StatusTooManyRequests)
+		json.NewEncoder(w).Encode(map[string]string{"error": s.refusal, "hint": "wait"})
+		return
+	}
+	left := s.history
+	if before := r.FormValue("before"); before != "" {
+		left = left[1+slices.IndexFunc(left, func(e page.Entry) bool { return e.ID == before }):]
+	}
+	found := page.Found{Entries: left[:min(20, len(left))]}
+	if len(left) > 20 {
+		found.Before = &left[19].ID
+	}
+	json.NewEncoder(w).Encode(found)
+}
+
 func (s *fixtureServer) events(w http.ResponseWriter, r *http.Request) {
+	if !s.answers(r) {
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	for {
 		s.mu.Lock()

@@ -10,13 +10,14 @@ const SVG = "http://www.w3.org/2000/svg";
 // ui is everything that the page shows besides the document.
 const ui = {
   doc: null,
+  version: "", // of the listener that this script came from
   skew: 0, // the clock of the listener minus ours
   link: "connecting", // "live", "reconnecting", "login", "file"
   heard: 0, // when the last bytes came
   refused: "", // why the listener refuses the stream
   login: { pending: false, error: "" },
   open: new Map(), // the forms of acts, by their group
-  results: new Map(), // the results of acts, by their section
+  results: new Map(), // the results and late errors of acts, by their section
   searches: new Map(), // by handle
 };
 
@@ -45,8 +46,10 @@ function patch(parent, kids) {
       if (n.data !== text) n.data = text;
     } else {
       const key = k.props.key;
-      if (key !== undefined) n = keyed.get(key);
-      else if (at && at.$tag === k.tag && at.$key === undefined) n = at;
+      if (key !== undefined) {
+        n = keyed.get(key);
+        keyed.delete(key);
+      } else if (at && at.$tag === k.tag && at.$key === undefined) n = at;
       if (!n) {
         n = k.tag === "svg" || parent.namespaceURI === SVG ? document.createElementNS(SVG, k.tag) : document.createElement(k.tag);
         n.$tag = k.tag;
@@ -95,14 +98,32 @@ const block = (text, name = "quote", limit = 4000) => h("div", { class: name, di
 // ---- Times
 
 const now = () => (ui.link === "file" ? Date.parse(ui.doc.made) : Date.now() + ui.skew);
-const format = (options) => new Intl.DateTimeFormat("en-GB", options);
+
+// east is the distance of the listener's clock from UTC at a moment, in minutes. A listener that does
+// not send its zones has the zone of the browser.
+const browserEast = (t) => -new Date(t).getTimezoneOffset();
+function east(t) {
+  const zones = ui.doc?.zones || [];
+  if (!zones.length) return browserEast(t);
+  return (zones.findLast((z) => Date.parse(z.from) <= t) || zones[0]).minutes;
+}
+const zone = (minutes) => "UTC" + (minutes ? (minutes < 0 ? "-" : "+") + Math.floor(Math.abs(minutes) / 60) + (minutes % 60 ? ":" + String(Math.abs(minutes) % 60).padStart(2, "0") : "") : "");
+
+// wall moves a moment so that its fields in UTC are those of the listener's clock. moment is its inverse.
+const MINUTE = 60e3, HOUR = 3600e3, DAY = 86400e3;
+const wall = (at) => +new Date(at) + east(+new Date(at)) * MINUTE;
+const moment = (w) => w - east(w - east(w) * MINUTE) * MINUTE;
+
+function format(options) {
+  const f = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...options });
+  return (at) => f.format(wall(at));
+}
 const hm = format({ hour: "2-digit", minute: "2-digit" });
 const hms = format({ hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const weekday = format({ weekday: "short" });
 const date = format({ day: "numeric", month: "short" });
 const dateOf = format({ weekday: "long", day: "numeric", month: "long" });
-const whole = format({ weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" });
-const MINUTE = 60e3, HOUR = 3600e3, DAY = 86400e3;
+const whole = format({ weekday: "short", day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 // lasting shows words such as "thinking for 12s" with a duration that goes on.
 const UNITS = { d: 86400, h: 3600, m: 60, s: 1 };
@@ -114,13 +135,11 @@ function lasting(text) {
   return [line(found[1]), " for ", since(new Date(Date.parse(ui.doc.made) - seconds * 1000).toISOString()), line(found[3])];
 }
 
-const sameDay = (a, b) => new Date(a).toDateString() === new Date(b).toDateString();
+const dayOf = (at) => Math.floor(wall(at) / DAY);
 
 function clock(at) {
-  const t = Date.parse(at), n = now();
-  if (sameDay(t, n)) return hm.format(t);
-  if (Math.abs(t - n) < 6 * DAY) return weekday.format(t) + " " + hm.format(t);
-  return date.format(t) + ", " + hm.format(t);
+  if (dayOf(at) === dayOf(now())) return hm(at);
+  return (Math.abs(Date.parse(at) - now()) < 6 * DAY ? weekday(at) + " " : date(at) + ", ") + hm(at);
 }
 
 // long formats a duration with its two largest units.
@@ -142,7 +161,7 @@ function count(at) {
   return s >= 3600 ? Math.floor(s / 3600) + ":" + two(Math.floor((s % 3600) / 60)) + " h" : Math.floor(s / 60) + ":" + two(s % 60);
 }
 
-const title = (at) => whole.format(Date.parse(at));
+const title = (at) => whole(at) + " " + zone(east(Date.parse(at)));
 const known = (at) => at && !at.startsWith("0001"); // the zero time of Go
 const time = (at) => known(at) ? h("time", { datetime: at, title: title(at) }, clock(at)) : "unknown";
 
@@ -170,17 +189,19 @@ const groupOf = (id) => [...root.querySelectorAll("[data-group]")].find((n) => n
 const sectionOf = (a, section) => a.handle + "\n" + section;
 
 // acts shows the buttons of a group. A button opens a form in their place, which asks for a
-// confirmation, and for a text if the act has a field.
+// confirmation, and for a text if the act has a field. offered are the open forms of the last render.
+const offered = new Set();
 function acts(a, section, group, list) {
   list = list.filter(Boolean);
   if (!mayAct(a) || !list.length) return null;
   const id = a.handle + "\n" + section + "\n" + group;
   const open = ui.open.get(id);
-  const o = open && list.find((o) => o.name === open.name);
+  const o = open && list.find((o) => o.name === open.name && o.what === open.what);
   if (!o) {
     return h("div", { class: "acts", key: "acts", "data-group": id, role: "group", "aria-label": plain(list[0].about, 120) },
       list.map((o) => h("button", { type: "button", key: o.name, class: o.tone || "", "data-name": o.name, "data-act": o.act, onclick: () => begin(id, o) }, o.label)));
   }
+  offered.add(id);
   const field = "f" + hash(id);
   return h("form", {
     class: "confirm " + (o.tone || ""), key: "confirm " + o.name, "data-group": id, "aria-label": plain(o.about, 120), novalidate: true,
@@ -211,7 +232,7 @@ function hash(text) {
 }
 
 function begin(id, o) {
-  ui.open.set(id, { name: o.name, text: "", error: "", pending: false, at: performance.now() });
+  ui.open.set(id, { name: o.name, what: o.what, text: "", error: "", pending: false, at: performance.now() });
   render();
   focusIn(id, "textarea, [type=submit]");
 }
@@ -221,6 +242,15 @@ function cancel(id, o) {
   ui.open.delete(id);
   render();
   focusIn(id, `[data-name="${CSS.escape(o.name)}"]`);
+}
+
+// forget closes the forms whose act the page no longer offers, so that they do not open again for
+// another turn. A form of an agent that cannot be read now, or that another page shows, stays.
+function forget(agent) {
+  for (const [id, open] of ui.open) {
+    const a = ui.doc.agents.find((a) => id.startsWith(a.handle + "\n"));
+    if (!open.pending && !offered.has(id) && (!a || (a === agent && !a.error))) ui.open.delete(id);
+  }
 }
 
 function focusIn(id, selector) {
@@ -250,17 +280,17 @@ async function send(a, section, id, o) {
     return;
   }
   const ours = document.activeElement === document.body || groupOf(id)?.contains(document.activeElement);
+  say(got.words);
   if (!got.ok) {
     open.error = got.words;
-    say(got.words);
     render();
-    if (ours) focusIn(id, "textarea, [type=submit]");
-    return;
-  }
-  ui.open.delete(id);
+    if (ui.open.get(id) === open) {
+      if (ours) focusIn(id, "textarea, [type=submit]");
+      return;
+    }
+  } else if (ui.open.get(id) === open) ui.open.delete(id);
   const key = sectionOf(a, section);
-  ui.results.set(key, got.words);
-  say(got.words);
+  ui.results.set(key, got);
   render();
   if (ours) [...root.querySelectorAll("[data-result]")].find((n) => n.dataset.result === key)?.focus();
 }
@@ -268,7 +298,7 @@ async function send(a, section, id, o) {
 // post sends JSON and returns the words of the answer.
 async function post(path, body, headers) {
   try {
-    const response = await fetch(path, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body) });
+    const response = await fetch(path, { method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json", ...headers }, body: JSON.stringify(body), signal: AbortSignal.timeout(70e3) });
     let answer = {};
     try { answer = await response.json(); } catch { /* the status says enough */ }
     return { ok: response.ok, status: response.status, words: wordsOf(answer, response) };
@@ -286,12 +316,14 @@ function wordsOf(answer, response) {
 const sentence = (s) => s.charAt(0).toUpperCase() + s.slice(1) + (/[.!?]$/.test(s) ? "" : ".");
 
 function result(a, section) {
-  const key = sectionOf(a, section), text = ui.results.get(key);
-  return text && h("p", { class: "result", key: "result", tabindex: -1, "data-result": key }, h("span", { dir: "auto" }, plain(text, 2000)),
+  const key = sectionOf(a, section), got = ui.results.get(key);
+  return got && h("p", { class: "result" + (got.ok ? "" : " failed"), key: "result", tabindex: -1, "data-result": key }, h("span", { dir: "auto" }, plain(got.words, 2000)),
     h("button", { type: "button", class: "quiet", "aria-label": "Hide this result", onclick: () => { ui.results.delete(key); render(); document.getElementById(section)?.focus(); } }, "×"));
 }
 
 // ---- Words
+
+const called = (a) => line("@" + a.handle, 80);
 
 const PHASES = { IDLE: "idle", PREP: "prep", ACTIVE: "active" };
 const phaseClass = (p) => PHASES[p] || "unknown";
@@ -356,10 +388,10 @@ function hero(a) {
       counts.length > 0 && h("dl", { class: "counts" }, counts),
       result(a, "agent"),
       acts(a, "agent", "agent", [
-        { act: "tell", name: "tell", tone: "main", label: "Tell…", about: "Acts on @" + a.handle, ask: ["Tell ", line("@" + a.handle, 80), " something. It counts as a message from you."], field: "Message", required: true, confirm: "Send" },
-        t && { act: "stop", name: "stop", label: "Stop turn…", about: "Stop the turn", ask: "Stop the running turn? Its output so far is delivered. The next message then gets its turn.", field: "Reason", confirm: "Stop the turn", tone: "danger" },
-        s && !s.halted && { act: "halt", name: "halt", label: "Halt…", about: "Halt", ask: "Halt? The running turn ends, mail is held back, and messages are only collected until you resume.", field: "Reason", confirm: "Halt", tone: "danger" },
-        s?.halted && { act: "resume", name: "resume", label: "Resume…", about: "Resume", ask: "Resume? The agent works again, and the held mail is sent.", confirm: "Resume", tone: "main" },
+        { act: "tell", name: "tell", tone: "main", label: "Tell…", about: "Acts on @" + a.handle, ask: ["Tell ", called(a), " something. It counts as a message from you."], field: "Message", required: true, confirm: "Send" },
+        t && { act: "stop", what: s?.turn.id, name: "stop", label: "Stop turn…", about: "Stop the turn", ask: ["Stop the running turn of ", called(a), "? Its output so far is delivered. The next message then gets its turn."], field: "Reason", confirm: "Stop the turn", tone: "danger" },
+        s && !s.halted && { act: "halt", name: "halt", label: "Halt…", about: "Halt", ask: ["Halt ", called(a), "? The running turn ends, mail is held back, and messages are only collected until you resume."], field: "Reason", confirm: "Halt", tone: "danger" },
+        s?.halted && { act: "resume", name: "resume", label: "Resume…", about: "Resume", ask: ["Resume ", called(a), "? The agent works again, and the held mail is sent."], confirm: "Resume", tone: "main" },
       ])));
 }
 
@@ -371,14 +403,14 @@ function troubleOf(a) {
 
 function questionsOf(a) {
   const list = a.questions.map((q) => {
-    const ask = (text) => ["Answer ", h("q", null, line(text)), "?"];
+    const ask = (text) => ["Answer ", called(a), " ", h("q", null, line(text)), "?"];
     const options = q.options.map((text, n) => ({
       act: "answer", what: q.id, text, name: "option " + n, label: line(text, 120), about: "Answers to " + q.number, confirm: q.permission ? "Yes, " + plain(text, 40) : "Send this answer",
-      ask: ask(text), tone: n === 0 ? "main" : "",
+      ask: ask(text), tone: n === 0 && !q.permission ? "main" : "",
     }));
-    const own = !q.permission && { act: "answer", what: q.id, name: "own", label: options.length ? "Other answer…" : "Answer…", about: "Answers to " + q.number, ask: "Your answer goes to the agent.", field: "Answer", required: true, confirm: "Send the answer", tone: options.length ? "" : "main" };
+    const own = !q.permission && { act: "answer", what: q.id, name: "own", label: options.length ? "Other answer…" : "Answer…", about: "Answers to " + q.number, ask: ["Your answer goes to ", called(a), "."], field: "Answer", required: true, confirm: "Send the answer", tone: options.length ? "" : "main" };
     return h("li", { key: q.id, class: "item question" },
-      block(q.text, "said"),
+      block(q.text, "said", 4096), // the limit of a question
       h("p", { class: "meta" }, q.permission ? "asks for permission " : "asked ", time(q.asked), q.deadline && [", waits until ", time(q.deadline)]),
       mayAct(a) ? acts(a, "questions", q.id, [...options, own]) : q.options.length > 0 && h("ul", { class: "options" }, q.options.map((o) => h("li", null, line(o, 120)))));
   });
@@ -392,7 +424,7 @@ function turnOf(a) {
   const steps = [...t.steps].map((s) => {
     const id = s.at + s.kind, n = seen.get(id) || 0;
     seen.set(id, n + 1);
-    return h("li", { key: id + n, class: "step is-" + spaced(plain(s.kind, 20)) }, block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms.format(Date.parse(s.at))));
+    return h("li", { key: id + n, class: "step is-" + spaced(plain(s.kind, 20)) }, block(s.text, "text", 2000), h("time", { datetime: s.at, title: title(s.at) }, hms(s.at)));
   }).reverse();
   return section(a, "turn", "Turn", t.since && since(t.since),
     h("p", { key: "words", class: "words" }, h("span", { class: "pulse", "aria-hidden": "true" }), h("span", null, lasting(t.words)), t.tool && !t.words.includes(t.tool) && [" · ", h("code", null, line(t.tool, 80))]),
@@ -410,8 +442,8 @@ function messagesOf(a) {
     h("p", { class: "meta" }, line(m.from, 120), ", ", time(m.at)),
     m.why && h("p", { class: "why", dir: "auto" }, plain(m.why, 600)),
     acts(a, "messages", m.key, [
-      m.may_retry && { act: "retry", what: m.number || m.key, name: "retry", label: "Retry…", about: "Acts on " + m.number, ask: "Queue this message again? It gets a turn as soon as possible.", confirm: "Retry" },
-      m.may_drop && { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: "Drop this message? It gets no turn.", field: "Reason", confirm: "Drop", tone: "danger" },
+      m.may_retry && { act: "retry", what: m.number || m.key, name: "retry", label: "Retry…", about: "Acts on " + m.number, ask: ["Queue this message of ", called(a), " again? It gets a turn as soon as possible."], confirm: "Retry" },
+      m.may_drop && { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: ["Drop this message of ", called(a), "? It gets no turn."], field: "Reason", confirm: "Drop", tone: "danger" },
     ])));
   return section(a, "messages", "Messages", list.length > 1 && list.length, list.length ? h("ul", { key: "list", class: "items" }, list) : h("p", { key: "none", class: "empty" }, "No message waits."), rest(a.more.messages, "inbox list"));
 }
@@ -425,8 +457,8 @@ function quarantineOf(a) {
       h("dl", { class: "facts" }, fact("Gate", m.gate), fact("Reason", m.reason), fact("Field", m.field), fact("Evidence", m.evidence)),
       m.text && block(m.text, "quote", 2000)),
     acts(a, "quarantine", m.key, [
-      { act: "release", what: m.number || m.key, name: "release", label: "Release…", about: "Acts on " + m.number, ask: "Release this message? It counts as a message, and the agent reads it.", confirm: "Release" },
-      { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: "Delete this message from the quarantine for good?", confirm: "Drop", tone: "danger" },
+      { act: "release", what: m.number || m.key, name: "release", label: "Release…", about: "Acts on " + m.number, ask: ["Release this message to ", called(a), "? It counts as a message, and the agent reads it."], confirm: "Release" },
+      { act: "drop", what: m.number || m.key, name: "drop", label: "Drop…", about: "Drop " + m.number, ask: ["Delete this message from the quarantine of ", called(a), " for good?"], confirm: "Drop", tone: "danger" },
     ])));
   return section(a, "quarantine", "Quarantine", list.length > 1 && list.length, list.length > 0 && h("ul", { key: "list", class: "items" }, list), rest(a.more.quarantine, "inbox list --quarantined"));
 }
@@ -453,7 +485,7 @@ function incidentsOf(a) {
   return section(a, "incidents", "Incidents and limits", null, list.length ? h("ul", { class: "items" }, list) : h("p", { class: "empty" }, "No incident."), limits.length > 0 && h("dl", { class: "facts" }, limits));
 }
 
-const PLANS = { poll: "Poll", phase: "Phase", ack: "Ack", wakeup: "Wakeup", prompt: "Prompt", alarm: "Alarm", retry: "Retry", kill: "Kill" };
+const PLANS = { poll: "Poll", phase: "Phase", ack: "Ack", wakeup: "Wakeup", prompt: "Prompt", alarm: "Alarm", retry: "Retry", kill: "Kill", resume: "Resume" };
 
 function scheduleOf(a) {
   const rows = a.schedule.map((p, n) => h("li", { key: p.what + p.at + n }, h("span", { class: "at" }, time(p.at), ui.link !== "file" && h("span", { class: "dim" }, until(p.at))),
@@ -483,14 +515,13 @@ function band(a, id, name, b) {
     else dots.push(h("rect", { class: "mark " + m.kind, x: x(m.at), y: 47, width: 3, height: 8 }));
   }
   const step = all > 2 * DAY ? DAY : 6 * HOUR;
-  const first = new Date(from);
-  first.setHours(0, 0, 0, 0);
-  for (let t = first; t < to; t = next(t, step)) {
+  for (let w = dayOf(from) * DAY; moment(w) < to; w += step) {
+    const t = moment(w);
     if (t <= from) continue;
     const at = ((t - from) / all) * 100;
     axis.push(h("line", { class: "tick", x1: at + "%", x2: at + "%", y1: 0, y2: 58 }));
     const name = step === DAY ? at + (DAY / 2 / all) * 100 : at; // the name of a day is below its middle
-    if (name > 3 && name < 97) axis.push(h("text", { class: "label", x: name + "%", y: 71, "text-anchor": "middle" }, step === DAY ? weekday.format(t) : hm.format(t)));
+    if (name > 3 && name < 97) axis.push(h("text", { class: "label", x: name + "%", y: 71, "text-anchor": "middle" }, step === DAY ? weekday(t) : hm(t)));
   }
   const words = [...Object.entries(total).map(([p, ms]) => p + " " + long(ms)), ...Object.entries(marks).map(([k, n]) => many(n, MARKS[k] || plain(k, 20)))].map((w) => plain(w, 60)).join(", ");
   const rows = [...b.phases.map((p) => ({ at: p.from, to: p.to, text: p.phase })), ...b.marks.map((m) => ({ at: m.at, to: m.to, text: m.text || MARKS[m.kind] || m.kind }))].sort((p, q) => Date.parse(q.at) - Date.parse(p.at));
@@ -500,14 +531,6 @@ function band(a, id, name, b) {
     lazyDetails("table " + id, a, name + " as a table", () => h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name + " as a table" }, h("table", null,
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "From"), h("th", { scope: "col" }, "For"), h("th", { scope: "col" }, "What"))),
       h("tbody", null, rows.map((r) => h("tr", null, h("td", null, time(r.at)), h("td", null, r.to ? long(Date.parse(r.to) - Date.parse(r.at)) : "–"), h("td", null, line(r.text)))))))));
-}
-
-// next returns the next tick: a local midnight, or the next quarter of the local day.
-function next(t, step) {
-  const n = new Date(t);
-  if (step === DAY) n.setDate(n.getDate() + 1);
-  else n.setHours(n.getHours() + 6);
-  return n;
 }
 
 // lazyDetails builds what it hides only while it is open.
@@ -549,10 +572,12 @@ function costsOf(a) {
 
 // ---- The history
 
+const RECENT = 50; // a document has fewer entries only if the history has no more
 const KINDS = [["", "All"], ["message", "Messages"], ["answer", "Answers"], ["phase", "Phases"], ["trouble", "Problems"], ["order", "Orders"], ["other", "Other"]];
 
 function searchOf(a) {
-  if (!ui.searches.has(a.handle)) ui.searches.set(a.handle, { q: "", kind: "", found: null, older: [], before: null, busy: false, error: "", run: 0 });
+  // older are the entries below those of the document, or null before the reader asks for them.
+  if (!ui.searches.has(a.handle)) ui.searches.set(a.handle, { q: "", kind: "", found: null, older: null, newest: "", before: null, busy: false, error: "", run: 0, window: a.history });
   return ui.searches.get(a.handle);
 }
 
@@ -563,17 +588,40 @@ function matches(s, e) {
   return (!s.kind || e.kind === s.kind) && s.q.toLowerCase().split(/\s+/).every((w) => text.includes(w));
 }
 
+// newer reports whether an entry came after the one with this id. Their clock may have been wrong.
+function newer(e, id) {
+  const [serial, n] = e.id.split("."), [serial2, n2] = id.split(".");
+  return (serial - serial2 || n - n2) > 0;
+}
+
+// slide keeps the shown entries that the newest document no longer has. If it lacks entries between
+// the last document and itself, the list begins again.
+function slide(a) {
+  const s = ui.searches.get(a.handle);
+  if (!s || a.error) return;
+  const have = new Set(a.history.map((e) => e.id)), left = s.window.filter((e) => !have.has(e.id));
+  const joined = !s.window.length || left.length < s.window.length;
+  s.window = a.history;
+  if (joined) {
+    s.older?.unshift(...left);
+    const found = new Set(s.found?.map((e) => e.id));
+    s.found?.unshift(...left.filter((e) => !found.has(e.id) && newer(e, s.newest) && matches(s, e)));
+    return;
+  }
+  Object.assign(s, { older: null, found: null, newest: "", before: null, end: false });
+  search(a, false);
+}
+
 // entries returns the shown entries, the newest first.
 function entries(a, s) {
   if (ui.link === "file") return a.history.filter((e) => matches(s, e));
   if (!filtered(s)) {
     const have = new Set(a.history.map((e) => e.id));
-    return [...a.history, ...s.older.filter((e) => !have.has(e.id))];
+    return [...a.history, ...(s.older || []).filter((e) => !have.has(e.id))];
   }
   // New entries of the document come before those that the search found.
   const have = new Set((s.found || []).map((e) => e.id));
-  const since = s.newest || 0;
-  return [...a.history.filter((e) => !have.has(e.id) && Date.parse(e.at) > since && matches(s, e)), ...(s.found || [])];
+  return [...a.history.filter((e) => !have.has(e.id) && (!s.newest || newer(e, s.newest)) && matches(s, e)), ...(s.found || [])];
 }
 
 async function search(a, older) {
@@ -585,27 +633,30 @@ async function search(a, older) {
   }
   const shown = entries(a, s);
   const before = older ? s.before || shown[shown.length - 1]?.id || "" : "";
+  if (older && !filtered(s)) s.older ||= []; // from now on no entry may be lost
   s.busy = true;
   s.error = "";
   render();
-  let found = null;
+  let found = null, error = "The listener did not answer the search. Try again.";
   try {
-    const response = await fetch("page/history?" + new URLSearchParams({ agent: a.handle, before, q: s.q.trim(), kind: s.kind }), { credentials: "same-origin", cache: "no-store" });
+    const response = await fetch("page/history?" + new URLSearchParams({ agent: a.handle, before, q: s.q.trim(), kind: s.kind }), { credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(30e3) });
     if (response.status === 401) needLogin();
     if (response.ok) found = await response.json();
+    else error = wordsOf(await response.json().catch(() => ({})), response);
   } catch { /* shown below */ }
   if (run !== s.run) return;
   s.busy = false;
-  if (!found) s.error = "The listener did not answer the search. Try again.";
+  if (!found) s.error = error;
   else if (older) {
-    s[filtered(s) ? "found" : "older"] = [...((filtered(s) ? s.found : s.older) || []), ...found.entries];
+    (filtered(s) ? (s.found ||= []) : s.older).push(...found.entries);
     s.before = found.before;
     s.end = found.before === null;
   } else {
     s.found = found.entries;
     s.before = found.before;
     s.end = found.before === null;
-    s.newest = Math.max(0, ...found.entries.map((e) => Date.parse(e.at)), Date.parse(a.history[0]?.at || 0) || 0);
+    const first = found.entries[0], last = a.history[0];
+    s.newest = (first && (!last || newer(first, last.id)) ? first : last)?.id || "";
     say(found.entries.length ? many(found.entries.length, "entry").replace("entrys", "entries") + " found" : "No entry found");
   }
   render();
@@ -613,7 +664,7 @@ async function search(a, older) {
 
 let typing = 0;
 function changed(a, s) {
-  Object.assign(s, { found: null, before: null, end: false });
+  Object.assign(s, { found: null, newest: "", before: null, end: false });
   clearTimeout(typing);
   typing = setTimeout(() => search(a, false), 250);
   render();
@@ -621,13 +672,17 @@ function changed(a, s) {
 
 function historyOf(a) {
   const s = searchOf(a), list = entries(a, s), live = ui.link !== "file";
-  const days = [];
+  const days = [], times = {};
   for (const e of list) {
-    const day = new Date(e.at).toDateString();
-    if (!days.length || days[days.length - 1].day !== day) days.push({ day, at: e.at, entries: [] });
-    days[days.length - 1].entries.push(e);
+    const day = dayOf(e.at);
+    if (days.at(-1)?.day !== day) {
+      times[day] = (times[day] || 0) + 1; // a clock that was wrong made the same day twice
+      days.push({ day, key: "day " + day + " " + times[day], at: e.at, entries: [] });
+    }
+    days.at(-1).entries.push(e);
   }
-  const dayName = (at) => (sameDay(at, now()) ? "Today" : sameDay(at, now() - DAY) ? "Yesterday" : dateOf.format(Date.parse(at)));
+  const today = dayOf(now());
+  const dayName = (d) => (d.day === today ? "Today" : d.day === today - 1 ? "Yesterday" : dateOf(d.at));
   const wait = s.busy || (live && filtered(s) && !s.found);
   return section(a, "history", "History", null,
     h("form", { key: "filter", class: "filter", role: "search", "aria-label": "History", onsubmit: (e) => { e.preventDefault(); clearTimeout(typing); search(a, false); } },
@@ -636,10 +691,10 @@ function historyOf(a) {
       h("fieldset", { class: "kinds" }, h("legend", { class: "unseen" }, "Kind of entry"), KINDS.map(([kind, word]) => h("label", { key: a.handle + kind, class: "chip" + (s.kind === kind ? " on" : "") },
         h("input", { type: "radio", name: "kind", value: kind, class: "unseen", checked: s.kind === kind, onchange: () => { s.kind = kind; changed(a, s); } }), h("span", null, word))))),
     s.error && h("p", { key: "error", class: "error" }, s.error),
-    list.length ? days.map((d) => h("div", { key: "day " + d.day, class: "day" }, h("h3", null, dayName(d.at)), h("ol", { class: "entries" }, d.entries.map((e) => h("li", { key: e.id, class: "entry is-" + spaced(plain(e.kind, 20)) },
-      h("time", { datetime: e.at, title: title(e.at) }, hm.format(Date.parse(e.at))), h("div", { class: "what" }, h("p", { dir: "auto" }, plain(e.text, 1000)), e.quote && block(e.quote, "quote", 1500)))))))
+    list.length ? days.map((d) => h("div", { key: d.key, class: "day" }, h("h3", null, dayName(d)), h("ol", { class: "entries" }, d.entries.map((e) => h("li", { key: e.id, class: "entry is-" + spaced(plain(e.kind, 20)) },
+      h("time", { datetime: e.at, title: title(e.at) }, hm(e.at)), h("div", { class: "what" }, h("p", { dir: "auto" }, plain(e.text, 1000)), e.quote && block(e.quote, "quote", 1500)))))))
       : h("p", { key: "none", class: "empty" }, wait ? "Searching…" : filtered(s) ? "No entry matches." : "The history is empty."),
-    live && list.length > 0 && !s.end && h("div", { key: "more", class: "acts" }, h("button", { type: "button", "aria-disabled": s.busy ? "true" : null, onclick: () => { if (!s.busy) search(a, true); } }, s.busy ? "Loading…" : "Show older")));
+    live && list.length > 0 && !s.end && (filtered(s) || s.older || a.history.length >= RECENT) && h("div", { key: "more", class: "acts" }, h("button", { type: "button", "aria-disabled": s.busy ? "true" : null, onclick: () => { if (!s.busy) search(a, true); } }, s.busy ? "Loading…" : "Show older")));
 }
 
 function restOf(a) {
@@ -684,12 +739,21 @@ function overview(agents) {
 
 // ---- The frame
 
+// address returns the handle in the address, or "".
+function address() {
+  try { return decodeURIComponent(location.hash.replace(/^#\/?/, "")); } catch { return ""; }
+}
+
+// shown returns the agent that the page shows. Another agent never takes the place of one that the
+// address names.
 function shown() {
-  const agents = ui.doc.agents;
-  if (agents.length === 1) return agents[0];
-  let handle = "";
-  try { handle = decodeURIComponent(location.hash.replace(/^#\/?/, "")); } catch { /* not an address of ours */ }
-  return agents.find((a) => a.handle === handle) || null;
+  const agents = ui.doc.agents, handle = address();
+  return (handle ? agents.find((a) => a.handle === handle) : agents.length === 1 && agents[0]) || null;
+}
+
+function gone(handle) {
+  return h("main", { key: "gone", class: "gone" }, h("header", { class: "hero" }, h("h1", { id: "agent", tabindex: -1 }, "Not shown"),
+    h("p", { class: "doing" }, "The page no longer shows ", line("@" + handle, 80), ". ", h("a", { href: "#/" }, "Show all agents"))));
 }
 
 function bar(agent) {
@@ -697,7 +761,7 @@ function bar(agent) {
   const link = { live: "Live", connecting: "Connecting…", reconnecting: "Reconnecting…", login: "", file: "" }[ui.link];
   return h("header", { key: "bar", class: "bar is-" + ui.link },
     several && agent ? h("a", { key: "back", class: "back", href: "#/" }, "‹ All agents") : h("span", { key: "brand", class: "brand" }, "agentStateLoop"),
-    h("span", { key: "link", class: "link" }, ui.link === "file" ? ["Made ", h("time", { datetime: doc.made }, title(doc.made))] : [link && h("i", { class: "dot", "aria-hidden": "true" }), link, ui.link === "reconnecting" && doc && h("span", { class: "dim" }, " as of " + hms.format(Date.parse(doc.made)))]));
+    h("span", { key: "link", class: "link" }, ui.link === "file" ? ["Made ", h("time", { datetime: doc.made }, title(doc.made))] : [link && h("i", { class: "dot", "aria-hidden": "true" }), link, ui.link === "reconnecting" && doc && h("span", { class: "dim" }, " as of " + hms(doc.made))]));
 }
 
 function loginForm() {
@@ -744,8 +808,8 @@ async function logOut() {
 }
 
 function foot() {
-  const doc = ui.doc;
-  return h("footer", { key: "foot" }, h("span", null, "agentStateLoop " + plain(doc.version, 60)),
+  const n = now();
+  return h("footer", { key: "foot" }, h("span", null, "agentStateLoop " + plain(ui.doc.version, 60) + (east(n) !== browserEast(n) ? " · times in " + zone(east(n)) : "")),
     ui.link !== "file" && h("button", { type: "button", class: "quiet", onclick: logOut }, "Log out"));
 }
 
@@ -754,9 +818,12 @@ function render() {
   const agent = !login && ui.doc ? shown() : null;
   const focus = document.activeElement;
   // What a reader looks at stays in its place when something above it grows.
+  offered.clear();
   const held = scrollY > 0 ? document.elementFromPoint(innerWidth / 2, Math.min(innerHeight / 3, 240)) : null;
   const top = held?.getBoundingClientRect().top;
-  patch(root, [bar(agent), login ? loginForm() : !ui.doc ? h("main", { key: "wait", class: "wait" }, h("h1", { class: "unseen" }, "agentStateLoop"), h("p", { class: "empty" }, ui.link === "reconnecting" ? (ui.refused ? plain(ui.refused, 500) : "The listener does not answer.") + " This page tries again." : "Loading…")) : agent ? agentPage(agent) : overview(ui.doc.agents), !login && ui.doc && foot()].filter(Boolean));
+  const main = () => (agent ? agentPage(agent) : address() ? gone(address()) : overview(ui.doc.agents));
+  patch(root, [bar(agent), login ? loginForm() : !ui.doc ? h("main", { key: "wait", class: "wait" }, h("h1", { class: "unseen" }, "agentStateLoop"), h("p", { class: "empty" }, ui.link === "reconnecting" ? (ui.refused ? plain(ui.refused, 500) : "The listener does not answer.") + " This page tries again." : "Loading…")) : main(), !login && ui.doc && foot()].filter(Boolean));
+  if (!login && ui.doc) forget(agent);
   if (held && held.isConnected && held !== document.documentElement) scrollBy(0, held.getBoundingClientRect().top - top);
   if (focus !== document.activeElement && focus && focus.isConnected && !focus.disabled) focus.focus({ preventScroll: true });
   const calling = ui.doc ? ui.doc.agents.filter((a) => needs(a).length).length : 0;
@@ -788,22 +855,27 @@ function news(old, doc) {
 
 function take(doc) {
   const old = ui.doc;
-  if (old && old.version !== doc.version && !ui.open.size) {
-    location.reload(); // the listener was upgraded, and the page with it
-    return;
-  }
   ui.doc = doc;
-  ui.skew = Date.parse(doc.made) - Date.now();
+  ui.version ||= doc.version;
+  ui.skew = Date.parse(known(doc.now) ? doc.now : doc.made) - Date.now();
   const again = ui.link === "reconnecting";
   ui.link = "live";
   if (again) say("Connected again");
   news(old, doc);
+  doc.agents.forEach(slide);
   render();
+  renew();
+}
+
+// renew loads the page again after an upgrade of the listener, when no form is open.
+function renew() {
+  if (ui.doc && ui.doc.version !== ui.version && !ui.open.size) location.reload();
 }
 
 // ---- The connection
 
 const SILENCE = 45e3; // the heartbeats of the listener come more often
+const PATIENCE = 20e3; // for the start of a stream
 let stream = null, retry = 0, failures = 0;
 
 function needLogin() {
@@ -888,13 +960,14 @@ function look() {
   const slept = Date.now() - looked > 15e3;
   looked = Date.now();
   tick();
-  if (ui.link === "live" && Date.now() - ui.heard > SILENCE) lost();
-  else if (slept) wake();
+  renew();
+  if (slept) wake();
+  else if (stream && Date.now() - ui.heard > (ui.link === "live" ? SILENCE : PATIENCE)) lost();
 }
 function wake() {
   looked = Date.now();
   if (ui.link === "reconnecting") connect();
-  else if (ui.link === "live" && Date.now() - ui.heard > 20e3) {
+  else if (ui.link === "live" && Date.now() - ui.heard > PATIENCE) {
     ui.link = "reconnecting";
     render();
     connect();
