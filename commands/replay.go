@@ -107,7 +107,7 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 	default:
 		c.out.Printf("A replay for @%s of the mails from %s to %s.\nNothing is sent or changed.\n", a.Handle, from.In(zone).Format(time.DateTime), to.In(zone).Format(time.DateTime))
 		opts.Emit = func(e replay.Entry) error {
-			_, err := io.WriteString(c.out.Stdout, story.Add(e))
+			_, err := io.WriteString(c.out.Wrapped(), story.Add(e))
 			return err
 		}
 	}
@@ -119,7 +119,7 @@ func (o *replayOptions) run(c *call, a *cycle.Agent) error {
 	if c.json {
 		return c.out.JSONLine(replayEnd(sum))
 	}
-	c.out.Verbatim(story.End())
+	c.out.Printf("%s", story.End())
 	return c.printReplay(sum, zone)
 }
 
