@@ -233,7 +233,7 @@ func TestPageInChromium(t *testing.T) {
 	w.section("turn", "uses Grep")
 	w.Until("document.querySelector('.phase').textContent == 'PREP'")
 	w.section("turn", "<script>document.title=\"owned\"</script>")
-	w.shows("Idle kill in")
+	w.shows("Time limit in")
 	w.shows("IDLE in")
 	var counts []string
 	w.Evaluate("[...document.querySelectorAll('.counts dd')].map(n => n.textContent)", &counts)

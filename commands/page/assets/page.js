@@ -370,9 +370,9 @@ function hero(a) {
   if (s && !s.moved) {
     if (s.cooldown_until) add(live ? "Turns again in" : "Turns again", s.cooldown_until, "warn");
     add(live ? "Next poll in" : "Next poll", s.schedule.alarm && Date.parse(s.schedule.alarm) < Date.parse(s.next_due) ? s.schedule.alarm : s.next_due);
-    if (s.phase !== "IDLE") add(live ? "IDLE in" : "IDLE at", s.deadline);
+    if (s.phase !== "IDLE" && Date.parse(s.deadline) > now()) add(live ? "IDLE in" : "IDLE at", s.deadline); // a past one waits for the turn
     add(live ? "Ack in" : "Ack", s.ack_due);
-    if (t) add(live ? "Idle kill in" : "Idle kill", t.kill_at, live && Date.parse(t.kill_at) - now() < MINUTE ? "warn" : "");
+    if (t) add((t.kill_for?.startsWith("printed") ? "Idle kill" : "Time limit") + (live ? " in" : ""), t.kill_at, live && Date.parse(t.kill_at) - now() < MINUTE ? "warn" : "");
     if (s.sleep_until) add(live ? "Wakes in" : "Wakes", s.sleep_until);
   }
   const badges = [s && phase(s.phase), s?.halted && h("span", { class: "badge bad" }, "HALTED"), s?.moved && h("span", { class: "badge bad" }, "MOVED"),
@@ -481,7 +481,7 @@ function incidentsOf(a) {
   if (s.spend?.limit) limits.push(fact("Budget", (s.spend.left_usd !== null ? money(s.spend.left_usd) + " left: " : "") + s.spend.limit));
   for (const text of s.spend?.savings || []) limits.push(fact("Saving", text));
   if (s.spend?.remedy) limits.push(fact("Remedy", s.spend.remedy));
-  if (s.self?.limit) limits.push(fact("Own turns", s.self.turns + " of " + s.self.limit + " since you last wrote"));
+  if (s.self?.limit) limits.push(fact("Turns planned by the agent", s.self.turns + " of " + s.self.limit + " since your last message"));
   return section(a, "incidents", "Incidents and limits", null, list.length ? h("ul", { class: "items" }, list) : h("p", { class: "empty" }, "No incident."), limits.length > 0 && h("dl", { class: "facts" }, limits));
 }
 
