@@ -31,7 +31,7 @@ func TestStream(t *testing.T) {
 	s.later.Store(int64(time.Hour)) // a second tab gets the same document later
 	again, leave := b.follow()
 	check(t, json.Unmarshal([]byte(until(t, again, handle)), &d))
-	if ahead := d.Now.Sub(time.Now()); ahead < 59*time.Minute {
+	if ahead := time.Until(d.Now); ahead < 59*time.Minute {
 		t.Errorf("written at %v, %v ahead", d.Now, ahead)
 	}
 	leave()
