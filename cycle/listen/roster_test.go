@@ -51,6 +51,7 @@ func (r *roster) serve(agents ...*cycle.Agent) {
 func TestRosterChanges(t *testing.T) {
 	t.Parallel()
 	h := newFixture(t)
+	loaded := *h.agent // before a poll uses it
 	r := &roster{}
 	h.listen(func(l *listen.Listener) { l.Reload, l.ScanEvery = r.reload, 5*time.Millisecond })
 	quiet := h.newAgent("quiet")
@@ -81,7 +82,7 @@ func TestRosterChanges(t *testing.T) {
 			t.Errorf("answered %d", code)
 		}
 		check(t, h.peer.Nudge(t.Context(), handle, "", ""))
-		changed := *h.agent
+		changed := loaded
 		r.serve(&changed, quiet)
 	}
 	h.until("every nudge", func(s state.State) bool {
