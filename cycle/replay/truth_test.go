@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"text/template"
 	"time"
@@ -96,10 +97,15 @@ func (st setting) newAgent(dir string, now func() time.Time) *cycle.Agent {
 }
 
 // record writes down what the machine records, without ids and keys, which differ.
-type record struct{ lines []string }
+type record struct {
+	mu    sync.Mutex // a turn and its ack are recorded by two goroutines
+	lines []string
+}
 
 func (r *record) step(s state.State, events []state.Event, p state.Policy, now time.Time) state.State {
 	next := state.Step(s, events, p, now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, l := range next.Lines {
 		if text := r.text(l); text != "" {
 			r.lines = append(r.lines, l.At.Format("2 15:04:05 ")+string(l.Kind)+" "+text)
@@ -146,6 +152,7 @@ type world struct {
 	t       testing.TB
 	setting setting
 	dir     string
+	mu      sync.Mutex // guards now
 	now     time.Time
 	letters []letter // that have not come yet
 	mail    *mailtest.Servers
@@ -173,7 +180,7 @@ func live(t testing.TB, st setting, letters []letter, until time.Time) []string 
 
 // agent returns the agent, as a process of its own sees it.
 func (w *world) agent() *cycle.Agent {
-	a := w.setting.newAgent(w.dir, func() time.Time { return w.now })
+	a := w.setting.newAgent(w.dir, w.clock)
 	server := mail.Server{
 		Addr: w.mail.IMAP, TLS: mail.TLSNone, Username: w.mail.Username, Timeout: time.Minute,
 		Secret: func(context.Context) (string, error) { return w.mail.Password, nil },
@@ -250,7 +257,16 @@ func (w *world) moveTo(at time.Time) {
 		check(w.t, err)
 		w.letters = w.letters[1:]
 	}
+	w.mu.Lock()
 	w.now = at
+	w.mu.Unlock()
+}
+
+// clock is that of the agents. The goroutine that makes acks reads it while a turn moves it.
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
 }
 
 // attempt is a turn. Cron goes on while it runs, and an ack falls due.
