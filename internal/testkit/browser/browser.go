@@ -44,6 +44,9 @@ type message struct {
 // Chromium it skips the test, or fails it where real programs are required.
 func Start(t *testing.T) *Browser {
 	t.Helper()
+	if underRace {
+		t.Skip("the race detector says nothing about a page")
+	}
 	program, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("AGENTSTATELOOP_REQUIRE_REAL") != "" {
