@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"fmt"
 
+	"agentstateloop/internal/boot"
+
 	"golang.org/x/sys/unix"
 )
 
 const zombie = 5 // SZOMB of sys/proc.h
 
 // bootID returns the id of this boot of the kernel. A pid is valid in one boot.
-func bootID() (string, error) { return unix.Sysctl("kern.bootsessionuuid") }
+func bootID() (string, error) { return boot.ID() }
 
 func fromKernel(k *unix.KinfoProc) (proc, error) {
 	p := proc{

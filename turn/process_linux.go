@@ -10,13 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"agentstateloop/internal/boot"
 )
 
 // bootID returns the id of this boot of the kernel. A pid is valid in one boot.
-func bootID() (string, error) {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b)), err
-}
+func bootID() (string, error) { return boot.ID() }
 
 // statFields is the number of fields that lookUp reads after the name in proc_pid_stat(5). The
 // last one is the start time of the process.

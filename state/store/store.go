@@ -26,6 +26,8 @@ type Store struct {
 	Agent string // the handle; a state of another agent is rejected
 	Hook  Hook   // for the simulator
 
+	Arbiter Arbiter // of an agent with several hosts; nil: this host decides alone
+
 	synced atomic.Uint64 // the serial whose history lines this process has fsynced
 
 	recent recent
@@ -53,8 +55,12 @@ func (st *Store) Read() (state.State, error) {
 	return s, err
 }
 
-// Copied reports whether the state is a copy of what was written last: see Recovery.Copied.
+// Copied reports whether the state is a copy of what was written last: see Recovery.Copied. With an
+// arbiter it is false: the accepted state decides.
 func (st *Store) Copied() (bool, error) {
+	if st.Arbiter != nil {
+		return false, nil
+	}
 	_, recovery, err := st.load()
 	return recovery.Copied, err
 }
@@ -80,10 +86,26 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	}
 	defer lock.Unlock()
 
-	old, recovery, err := st.loadStored()
+	for try := 1; ; try++ {
+		next, err := st.commitOnce(ctx, now, change)
+		if !errors.Is(err, ErrRebase) || try == rebases {
+			return next, err
+		}
+	}
+}
+
+// commitOnce is Commit under state.lock.
+func (st *Store) commitOnce(ctx context.Context, now time.Time, change func(state.State, Recovery) (state.State, error)) (state.State, error) {
+	c, err := st.cache()
 	if err != nil {
 		return state.State{}, err
 	}
+	if st.Arbiter != nil {
+		if err := st.Arbiter.Base(ctx, c); err != nil {
+			return state.State{}, err
+		}
+	}
+	old, recovery := c.old, c.Recovery
 	if err := st.finishEarlier(old, recovery, now); err != nil {
 		return state.State{}, err
 	}
@@ -100,6 +122,15 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 	chain, lines, err := st.extend(old.Chain, next.Lines)
 	if err != nil {
 		return state.State{}, fmt.Errorf("read history: %w", err)
+	}
+	if st.Arbiter != nil {
+		data, err := st.encodeFor(stored{State: next, Chain: chain})
+		if err != nil {
+			return state.State{}, err
+		}
+		if err := st.Arbiter.Accept(ctx, c, next, data); err != nil {
+			return state.State{}, err
+		}
 	}
 	if err := st.save(old, stored{State: next, Chain: chain}, recovery); err != nil {
 		return state.State{}, fmt.Errorf("save state: %w", err)
@@ -295,11 +326,15 @@ func (st *Store) lockState(ctx context.Context) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, commitPatience)
+	patience := commitPatience
+	if st.Arbiter != nil {
+		patience = fleetPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, err = f.TryLockContext(ctx, 2*time.Millisecond)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return nil, fmt.Errorf("another process has held %s for %v: find it with `fuser %[1]s`", f.Path(), commitPatience)
+		return nil, fmt.Errorf("another process has held %s for %v: find it with `fuser %[1]s`", f.Path(), patience)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", f.Path(), err)
