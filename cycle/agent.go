@@ -11,6 +11,7 @@ import (
 	"agentstateloop/cycle/heartbeat"
 	"agentstateloop/cycle/hook"
 	"agentstateloop/cycle/view"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/secret"
 	"agentstateloop/mail"
 	"agentstateloop/mail/trust"
@@ -27,6 +28,7 @@ type Agent struct {
 	Config string // absolute path of agent.toml
 
 	Store    *store.Store
+	Seat     *seat.Seat // of an agent with several hosts, and the Arbiter of Store; nil: this host alone acts
 	Policy   state.Policy
 	Mail     *Mail // nil: no mail is configured
 	Mesh     *Mesh // nil: no mesh is configured
@@ -119,6 +121,9 @@ type Schedule struct {
 	Table  cron.Table
 	Binary string // absolute path of the program that the line or the timer runs
 	Home   string // home directory of the user, for the units of a timer
+
+	// EveryMinute is set if cron polls each minute in every phase, because the polls renew a lease.
+	EveryMinute bool
 
 	// Linger is how long the polls of an engaged agent stay on; 0: they end at once.
 	Linger time.Duration

@@ -10,6 +10,7 @@ import (
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/view"
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 	"agentstateloop/turn"
 	"agentstateloop/turn/relay"
 )
@@ -92,6 +93,11 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	env := at.launcher.env()
 	if head.Resumed || len(m.reports) > 0 {
 		env["AGENTSTATELOOP_RESUMED"] = "1" // the prompt holds reports that the turn has not seen
+	}
+	if _, release, err := at.mayBegin(ctx); err != nil {
+		return at.ender.returnMessage(ctx, s, err)
+	} else {
+		release()
 	}
 	guarded, release := at.guard.context(ctx, head)
 	program, attempt := at.turn, turn.Attempt{
@@ -221,6 +227,7 @@ type turnGuard struct {
 // caller must call release.
 func (g turnGuard) context(ctx context.Context, head state.Head) (guarded context.Context, release func()) {
 	guarded, cancel := context.WithCancelCause(ctx)
+	g.fence(guarded, g.store.Path(store.AttemptDir(head.TurnID, head.Epoch)), cancel)
 	done := make(chan struct{})
 	go g.secrets.Guarded(func() {
 		tick := time.NewTicker(g.checkEvery)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/secret"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -187,6 +188,7 @@ type core struct {
 	now      func() time.Time
 	secrets  *secret.Known
 	stepFunc state.StepFunc // replaces state.Step; nil: state.Step itself
+	seat     *seat.Seat     // of an agent with several hosts; nil: this host alone acts
 }
 
 // step returns the state after the events.

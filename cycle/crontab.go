@@ -31,6 +31,10 @@ func (a *Agent) Job(s state.State) cron.Job { return a.crontab().job(s) }
 // job is Job.
 func (c *crontab) job(s state.State) cron.Job {
 	job := cron.Job{Agent: c.handle, Binary: c.binary(s), Config: c.config, Interval: s.Interval(*c.policy), Args: c.lingerArgs(s)}
+	if c.schedule.EveryMinute {
+		job.Interval = time.Minute
+		return job
+	}
 	if at, ok := s.NextAlarm(*c.policy, c.now()); ok {
 		job.Alarm = at.In(cmp.Or(c.policy.Location, time.UTC))
 	}

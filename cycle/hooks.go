@@ -205,7 +205,13 @@ func (h *hooks) callFor(ctx context.Context, name string, late *atomic.Bool) err
 		if i < 0 {
 			return nil
 		}
-		event := h.deliver(ctx, due[i])
+		bounded, release, err := h.mayBegin(ctx)
+		if err != nil {
+			h.logf("hook %s: %v", name, err)
+			return nil
+		}
+		event := h.deliver(bounded, due[i])
+		release()
 		if event == nil {
 			return nil // ctx ended: it is called again
 		}

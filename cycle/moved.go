@@ -46,9 +46,15 @@ func (c core) here() error {
 	return c.moved(s)
 }
 
-// Here returns a MovedError if the agent was moved to another machine, and store.ErrNewer for a state
-// of a newer program.
-func (a *Agent) Here() error { return a.core().here() }
+// Here returns a MovedError if the agent was moved to another machine, store.ErrNewer for a state of
+// a newer program, and a *seat.StandbyError or *seat.TroubleError if another host acts. It uses no
+// network.
+func (a *Agent) Here() error {
+	if err := a.core().here(); err != nil || a.Seat == nil {
+		return err
+	}
+	return a.Seat.Here()
+}
 
 // MarkRestored records that the state was restored from the backup from, made at made: everything
 // that may have run or left since waits for a person (docs/protocol.md, "After a restore").

@@ -35,7 +35,13 @@ func (p *performer) perform(ctx context.Context, s state.State, r *Report) (stat
 	sg := sendSession{performer: p}
 	defer sg.close()
 	for began := p.now(); mayStart(began, p.now()) && ctx.Err() == nil; {
-		result := sg.next(ctx, s)
+		bounded, release, err := p.mayBegin(ctx)
+		if err != nil {
+			p.logf("send: %v", err)
+			break
+		}
+		result := sg.next(bounded, s)
+		release()
 		if len(result) == 0 {
 			break
 		}

@@ -66,6 +66,9 @@ func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	if err := p.here(); err != nil {
 		return Report{}, err
 	}
+	if err := p.hold(ctx); err != nil {
+		return Report{}, err
+	}
 	if o.IfDue {
 		skip, err := p.notDue()
 		if skip == state.DueHooks {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path"
-	"slices"
 	"time"
 
 	"agentstateloop/cycle/files"
@@ -120,42 +119,12 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 	if !p.due(s) {
 		return s, nil
 	}
-	needed := map[string]bool{path.Join(store.TurnsDir, s.Turn.TurnID): true}
-	for _, file := range s.Summaries() {
-		needed[file] = true
+	needed := map[string]bool{}
+	for _, name := range named(s, p.filesOf) {
+		needed[name] = true
 	}
-	for _, m := range s.Inbox {
-		needed[m.Payload] = true
-		for _, f := range (files.Incoming{Store: p.store}).FilesOf(m) {
-			needed[f.Name] = true
-		}
-		needed[path.Join(store.TurnsDir, m.TurnID)] = true
-		needed[path.Join(store.TurnsDir, m.MadeBy)] = true
-	}
-	for _, e := range slices.Concat(s.Outbox, s.Undelivered, s.HookCalls) {
-		needed[e.File] = true
-		for _, f := range e.Files {
-			needed[f.File] = true
-		}
-	}
-	for _, u := range s.Unfiled {
-		needed[sentFile(u.ID)] = true
-		for _, f := range u.Files {
-			needed[f.File] = true
-		}
-	}
-	for _, w := range slices.Concat(s.Turn.Waiting, s.Turn.Given) {
-		needed[w.Report] = true
-		for _, f := range (files.Incoming{Store: p.store}).FilesIn(w.Report, w.Sum) {
-			needed[f.Name] = true
-		}
-	}
-	for _, x := range s.Expected {
-		needed[x.Report], needed[x.Cause.Payload] = true, true
-		list := files.Incoming{Store: p.store}
-		for _, f := range slices.Concat(list.FilesOf(x.Cause), list.FilesIn(x.Report, x.Sum)) {
-			needed[f.Name] = true
-		}
+	for _, id := range s.TurnsInUse() {
+		needed[turnFolder(id)] = true
 	}
 	left := pruneAtOnce
 	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.SentDir, store.QuarantineDir} {
@@ -174,6 +143,14 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 		return s, err
 	}
 	return p.journal.commit(ctx, state.Pruned{Before: now.Add(-p.keep)}, state.QuarantineHolds{Items: held})
+}
+
+// filesOf returns the files that a payload of the mesh names.
+func (p *pruner) filesOf(payload, sum string) (names []string) {
+	for _, f := range (files.Incoming{Store: p.store}).FilesIn(payload, sum) {
+		names = append(names, f.Name)
+	}
+	return names
 }
 
 // makeWritable makes the attempts of all turns except the active one writable. The watchdog does

@@ -59,7 +59,7 @@ func (r *runner) run(ctx context.Context, report *Report) error {
 // drain claims and runs messages until the inbox has no more. The caller holds turn.lock, so a
 // turn that drain finds under way has lost its runner.
 func (r *runner) drain(ctx context.Context, report *Report) error {
-	if _, err := r.watchdog.reap(ctx); err != nil {
+	if s, err := r.watchdog.reap(ctx); err != nil || s.Turn.NeedsRunner() {
 		return err
 	}
 	if err := endSummary(ctx, r.store); err != nil {
@@ -126,6 +126,9 @@ func (d *watchdog) reap(ctx context.Context) (state.State, error) {
 		return s, err
 	}
 	head := s.Turn
+	if orphaned, err := d.orphaned(s); err != nil || orphaned {
+		return s, err
+	}
 	switch {
 	case head.Lingering():
 		reason, err := d.endOrphan(ctx, head)

@@ -66,6 +66,9 @@ type ElsewhereSeen Sign
 
 // apply notes the sign, if it is the newest and not of a machine that the agent has left.
 func (e ElsewhereSeen) apply(m *machine) {
+	if m.policy.Fleet {
+		return
+	}
 	sign, since := Sign(e), m.SignsSince(m.now)
 	sign.At = earlier(sign.At.UTC(), m.now)
 	if sign.Host != "" {

@@ -21,7 +21,7 @@ var everyEvent = []state.Event{
 	state.Discarded{}, state.Dropped{}, state.ElsewhereSeen{}, state.Ended{}, state.FetchEnded{}, state.Filed{}, state.Finished{}, state.FoundSent{}, state.Flagged{}, state.LargeFetched{}, state.GivenBack{}, state.HookFailed{}, state.HookTook{}, state.SourceFailed{}, state.SourceRead{}, state.MeshAcked{}, state.Noted{}, state.NudgeFiles{}, state.Nudged{},
 	state.CalledNobody{}, state.Online{}, state.Ordered{}, state.OutboxDropped{}, state.OutboxRetried{}, state.Permitted{}, state.NotMended{}, state.Planned{}, state.Polled{}, state.Posted{}, state.PromptAsked{}, state.Prompted{}, state.Pruned{}, state.QuarantineHolds{}, state.Reaped{}, state.Recovered{}, state.Rejected{}, state.RejectedMore{}, state.Registered{}, state.RelayAsked{},
 	state.Released{}, state.Remembered{}, state.Replied{}, state.Reported{}, state.MemoryReset{}, state.Mended{}, state.Moved{}, state.Rendered{}, state.Restored{}, state.Retried{}, state.Scheduled{}, state.SendFailed{}, state.Sending{}, state.Sent{}, state.SentRead{}, state.Settled{}, state.Slept{}, state.Spent{},
-	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.TookFile{}, state.Unpaused{}, state.Unmoved{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
+	state.Started{}, state.Stopped{}, state.Submitted{}, state.Suspended{}, state.Swept{}, state.Switched{}, state.TookFile{}, state.TookSeat{}, state.Unpaused{}, state.Unmoved{}, state.Unscheduled{}, state.Vouched{}, state.Withdrawn{},
 }
 
 // TestEveryEventIsListed compares everyEvent with the apply methods in the

@@ -90,6 +90,7 @@ func (v *Identity) members(c *members.Coder) {
 	members.OptText(c, "place", &v.Place)
 	members.OptPointer(c, "moved", &v.Moved, (*Moved).members)
 	members.OptObject(c, "elsewhere", &v.Elsewhere, (*Elsewhere).members)
+	members.OptObject(c, "seat", &v.Seat, (*Seat).members)
 }
 
 func (v *Timers) members(c *members.Coder) {
@@ -401,6 +402,11 @@ func (v *Elsewhere) members(c *members.Coder) {
 	members.OptTime(c, "host_since", &v.HostSince)
 	members.OptObject(c, "sign", &v.Sign, (*Sign).members)
 	members.OptTime(c, "told", &v.Told)
+}
+
+func (v *Seat) members(c *members.Coder) {
+	members.OptText(c, "host", &v.Host)
+	members.OptNumber(c, "term", &v.Term)
 }
 
 func (v *LastMail) members(c *members.Coder) {

@@ -12,6 +12,7 @@ type Policy struct {
 	Cooldown        time.Duration // after five failed turns in a row
 	Location        *time.Location
 
+	Fleet     bool     // the agent has several hosts, so others are no sign of a copy
 	HasMail   bool     // the operator can be reached by mail and reach us
 	HasMesh   bool     // a localMesh is configured
 	PacesMesh bool     // that mesh keeps no pace, so we do

@@ -96,6 +96,9 @@ type Identity struct {
 	Moved *Moved `json:"moved,omitempty"`
 
 	Elsewhere Elsewhere `json:"elsewhere,omitzero"`
+
+	// Seat is the host that acts, of an agent with several hosts.
+	Seat Seat `json:"seat,omitzero"`
 }
 
 // New returns the state of an agent that has never polled. seed must be random.
@@ -124,6 +127,16 @@ func (s State) clone() State {
 	s.Faults = s.Faults.clone()
 	s.Lines = nil
 	return s
+}
+
+// TurnsInUse returns the ids of the turns whose files a later attempt may need.
+func (s State) TurnsInUse() []string {
+	ids := []string{s.Turn.TurnID}
+	for _, m := range s.Inbox {
+		ids = append(ids, m.TurnID, m.MadeBy)
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
 }
 
 // Valid returns an error for a state that parses but that we cannot have written.

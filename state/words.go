@@ -78,6 +78,7 @@ const (
 	WordStop          Word = "stop"
 	WordSubmitted     Word = "submitted"
 	WordSuspended     Word = "suspended"
+	WordTookSeat      Word = "took the seat"     // another host of the agent acts now
 	WordTwoMachines   Word = "two machines"      // another machine works as this agent
 	WordOneMachine    Word = "one machine"       // a day without a sign of another machine
 	WordToAsk         Word = "to be asked about" // the operator is asked about a rejected mail

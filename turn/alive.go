@@ -70,6 +70,16 @@ func End(ctx context.Context, dir string, grace time.Duration) (abandoned bool, 
 	return true, nil
 }
 
+// Kill is End without grace: it sends KILL at once, whether the runner lives or not.
+func Kill(ctx context.Context, dir string) error {
+	var family processFamily
+	held, err := signalAndWait(ctx, dir, &family, unix.SIGKILL, DefaultGrace)
+	if err == nil && held {
+		err = errors.New("the agent does not end")
+	}
+	return err
+}
+
 // signalAndWait sends sig to the family as soon as its group is known. It waits until the attempt
 // is free or grace is over.
 func signalAndWait(ctx context.Context, dir string, family *processFamily, sig unix.Signal, grace time.Duration) (held bool, err error) {

@@ -9,6 +9,7 @@ import (
 
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cycle"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/turn/react"
 )
 
@@ -27,6 +28,7 @@ type File struct {
 	Listen   listenSection          `toml:"listen"`
 	Replies  repliesSection         `toml:"replies"`
 	Budget   budgetSection          `toml:"budget"`
+	Fleet    fleetSection           `toml:"fleet"`
 	Hooks    []hookSection          `toml:"hook"`
 	Prompts  []promptSection        `toml:"prompt"`
 
@@ -371,6 +373,7 @@ func defaults() File {
 			Notices:     true,
 			HTML:        true,
 		},
+		Fleet:  fleetSection{Lease: Duration(seat.DefaultLease), Auto: true},
 		Budget: budgetSection{LowUSD: 0.50, CriticalUSD: 0.10, Multiplier: 1, MailsAnHour: 60, EventsAnHour: 60},
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"maps"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -148,11 +147,10 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 	if caFile != "" {
 		caFile = c.Resolve(caFile)
 	}
-	host, _ := os.Hostname() // without a name, the row in the registry says "host"
 	return &natsmesh.Client{
 		URL:     strings.Join(urls, ","),
 		Handle:  c.File.Agent.Handle,
-		Host:    fleet.HostToken(host),
+		Host:    c.host(),
 		Seed:    l.Secret(c, own),
 		Keys:    m.Keys,
 		TLS:     func(host string) (*tls.Config, error) { return mail.TLSConfig(host, caFile, c.roots()) },

@@ -64,11 +64,18 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	errs.add(c.checkIntervals())
 	errs.add(c.checkAckAfter())
 	errs.add(c.oneOf("listen.page", c.File.Listen.Page, cycle.PageAct, cycle.PageRead, cycle.PageOff))
+	agent := &store.Store{Dir: c.StateDir().Path, Agent: c.File.Agent.Handle}
+	seat, err := l.wireFleet(c, mesh, agent)
+	errs.add(err)
+	if seat != nil {
+		schedule.EveryMinute, policy.Fleet = true, true
+	}
 	return &cycle.Agent{
 		Handle:       c.File.Agent.Handle,
 		Config:       c.Path,
 		Heartbeat:    monitor,
-		Store:        &store.Store{Dir: c.StateDir().Path, Agent: c.File.Agent.Handle},
+		Store:        agent,
+		Seat:         seat,
 		Policy:       policy,
 		Mail:         mail,
 		Mesh:         mesh,

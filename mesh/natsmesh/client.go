@@ -53,10 +53,10 @@ type Client struct {
 func (c *Client) Address() string { return c.URL }
 
 // Close closes the connection. The next call makes another one.
-func (c *Client) Close() { c.server().Close() }
+func (c *Client) Close() { c.Conn().Close() }
 
-// server returns the connection to the server, which may not be open yet.
-func (c *Client) server() *fleet.Conn {
+// Conn returns the connection to the servers, which may not be open yet.
+func (c *Client) Conn() *fleet.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.conn == nil {
@@ -76,18 +76,18 @@ func (c *Client) now() time.Time {
 
 // Halt sets the HALT of the mesh, for all its agents.
 func (c *Client) Halt(ctx context.Context) error {
-	return failure("halt", c.server().SetHalt(ctx, true, c.now()))
+	return failure("halt", c.Conn().SetHalt(ctx, true, c.now()))
 }
 
 // Go lifts the HALT of the mesh.
 func (c *Client) Go(ctx context.Context) error {
-	return failure("resume", c.server().SetHalt(ctx, false, c.now()))
+	return failure("resume", c.Conn().SetHalt(ctx, false, c.now()))
 }
 
 // Examine checks each server. On one of them it also checks the mailbox, the streams and the
 // rights of this agent. It stores nothing, and takes no message.
 func (c *Client) Examine(ctx context.Context) (fleet.Examination, error) {
-	seen, err := c.server().Examine(ctx)
+	seen, err := c.Conn().Examine(ctx)
 	return seen, failure("examine", err)
 }
 

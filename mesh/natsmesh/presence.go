@@ -39,7 +39,7 @@ func (c *Client) Register(ctx context.Context, p mesh.Presence) error {
 	if err != nil {
 		return &mesh.Error{Op: op, Err: err}
 	}
-	return failure(op, c.server().Register(ctx, body, c.now()))
+	return failure(op, c.Conn().Register(ctx, body, c.now()))
 }
 
 // Online returns the agents that looked for work within the last 35 minutes, sorted by handle,
@@ -55,7 +55,7 @@ func (c *Client) Online(ctx context.Context) ([]mesh.Presence, error) {
 // row has no effect.
 func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 	const op = "list agents"
-	rows, err := c.server().Rows(ctx, maxRows)
+	rows, err := c.Conn().Rows(ctx, maxRows)
 	if err != nil {
 		return nil, failure(op, err)
 	}
@@ -70,7 +70,7 @@ func (c *Client) Seen(ctx context.Context) ([]mesh.Presence, error) {
 // work within a week. There is one only if two machines work as this agent, or if it has moved.
 func (c *Client) Hosts(ctx context.Context) (here string, others []mesh.HostSeen, err error) {
 	const op = "list hosts"
-	rows, err := c.server().Hosts(ctx)
+	rows, err := c.Conn().Hosts(ctx)
 	if err != nil {
 		return "", nil, failure(op, err)
 	}
@@ -155,10 +155,10 @@ func (c *Client) Status(ctx context.Context) (mesh.Status, error) {
 	const op = "read status"
 	var s mesh.Status
 	var err error
-	if s.Date, err = c.server().Look(ctx, cmp.Or(c.Host, "host"), c.now()); err != nil {
+	if s.Date, err = c.Conn().Look(ctx, cmp.Or(c.Host, "host"), c.now()); err != nil {
 		return mesh.Status{}, failure(op, err)
 	}
-	counted, err := c.server().Count(ctx)
+	counted, err := c.Conn().Count(ctx)
 	if err != nil {
 		return mesh.Status{}, failure(op, err)
 	}

@@ -36,7 +36,7 @@ type keyring struct {
 
 // keyring reads our own key, which proves our messages to ourselves.
 func (c *Client) keyring(ctx context.Context) (keyring, error) {
-	own, err := c.server().PublicKey(ctx)
+	own, err := c.Conn().PublicKey(ctx)
 	return keyring{keys: c.Keys, handle: c.Handle, own: own}, err
 }
 

@@ -39,7 +39,7 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 	if at.IsZero() {
 		at = c.now()
 	}
-	_, err = c.server().Post(ctx, m.To, m.ID, at, body, true)
+	_, err = c.Conn().Post(ctx, m.To, m.ID, at, body, true)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
 		e.Err = fmt.Errorf("the mailbox of %s is full (%w): try again after %s has read it", m.To, e.Err, m.To)
 	}
@@ -90,9 +90,9 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	if len(body) > mesh.MaxMessage {
 		return &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge}
 	}
-	_, err = c.server().Post(ctx, handle, m.ID, c.now(), body, false)
+	_, err = c.Conn().Post(ctx, handle, m.ID, c.now(), body, false)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
-		err = c.server().Ring(ctx, handle)
+		err = c.Conn().Ring(ctx, handle)
 	}
 	return failure(op, err)
 }
@@ -106,7 +106,7 @@ func (c *Client) Announce(ctx context.Context, t mesh.Task) error {
 	if err != nil {
 		return &mesh.Error{Op: op, Err: err}
 	}
-	return failure(op, c.server().Announce(ctx, t.At, body))
+	return failure(op, c.Conn().Announce(ctx, t.At, body))
 }
 
 // fileOf names a file that an agent sent us.
@@ -127,7 +127,7 @@ func (c *Client) PutBlob(ctx context.Context, to, sum string, size int64, conten
 	if err := mesh.CheckFiles([]mesh.File{f}); err != nil || !state.ValidHandle(to) {
 		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.Join(err)}
 	}
-	return failure(op, c.server().PutBlob(ctx, to, sum, size, content))
+	return failure(op, c.Conn().PutBlob(ctx, to, sum, size, content))
 }
 
 // GetBlob downloads a file of a message from an agent. It calls take once with a reader. At the
@@ -140,7 +140,7 @@ func (c *Client) GetBlob(ctx context.Context, from string, f mesh.File, take fun
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
-	blob := c.server().OpenBlob(ctx, from, f.SHA256, f.Size)
+	blob := c.Conn().OpenBlob(ctx, from, f.SHA256, f.Size)
 	meshFault, err := mesh.TakeVerified(f, blob, take)
 	if meshFault != nil {
 		return failure(op, meshFault)

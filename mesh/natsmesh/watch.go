@@ -15,7 +15,7 @@ import (
 // already waiting.
 func (c *Client) Watch(ctx context.Context, wait time.Duration) (mesh.Mailbox, error) {
 	const op = "watch mailbox"
-	heard, err := c.server().Listen(ctx, wait)
+	heard, err := c.Conn().Listen(ctx, wait)
 	if err != nil {
 		return mesh.Mailbox{}, failure(op, err)
 	}
@@ -58,7 +58,7 @@ const pendingFor = 10 * time.Minute
 // server delivers unacknowledged messages again after a minute. The registry records that we
 // looked.
 func (c *Client) Take(ctx context.Context) (mesh.Mailbox, error) {
-	taken, err := c.server().Take(ctx, c.Host, c.now(), mesh.MaxMessages, mesh.MaxMailbox)
+	taken, err := c.Conn().Take(ctx, c.Host, c.now(), mesh.MaxMessages, mesh.MaxMailbox)
 	if err != nil {
 		return mesh.Mailbox{}, failure("read mailbox", err)
 	}
@@ -90,9 +90,9 @@ func longest(wait time.Duration) time.Duration { return min(wait, mesh.MaxWait) 
 
 // peek pulls the waiting messages and gives them back.
 func (c *Client) peek(ctx context.Context) (mesh.Mailbox, error) {
-	taken, err := c.server().Take(ctx, "", c.now(), mesh.MaxMessages, mesh.MaxMailbox)
+	taken, err := c.Conn().Take(ctx, "", c.now(), mesh.MaxMessages, mesh.MaxMailbox)
 	if err == nil {
-		err = c.server().Return(ctx, taken.Items...)
+		err = c.Conn().Return(ctx, taken.Items...)
 	}
 	if err != nil {
 		return mesh.Mailbox{}, failure("read mailbox", err)
@@ -193,7 +193,7 @@ func (c *Client) Ack(ctx context.Context, id string) error {
 	}
 	c.mu.Unlock()
 	for _, h := range acked {
-		if err := c.server().Ack(ctx, h.items...); err != nil {
+		if err := c.Conn().Ack(ctx, h.items...); err != nil {
 			return failure("acknowledge message", err)
 		}
 		c.removeFiles(ctx, h)

@@ -105,8 +105,8 @@ func (c *Cache) Install(data []byte, lines [][]byte, now time.Time) error {
 			return err
 		}
 	}
-	if err := c.st.appendRaw(lines); err != nil {
-		return fmt.Errorf("append history: %w", err)
+	if err := c.Append(lines); err != nil {
+		return err
 	}
 	if err := c.st.write(s); err != nil {
 		return fmt.Errorf("save state: %w", err)
@@ -115,6 +115,14 @@ func (c *Cache) Install(data []byte, lines [][]byte, now time.Time) error {
 		return err
 	}
 	return c.st.finishEarlier(c.old, c.Recovery, now)
+}
+
+// Append appends those raw lines to the history that it lacks.
+func (c *Cache) Append(lines [][]byte) error {
+	if err := c.st.appendRaw(lines); err != nil {
+		return fmt.Errorf("append history: %w", err)
+	}
+	return nil
 }
 
 // SetAside renames the state and the history, which another life of the agent has left. They stay

@@ -162,7 +162,7 @@ func (st *Store) linkPayloads(s *Snapshot) error {
 			return err
 		}
 	}
-	for _, turn := range turnsOf(s.State) {
+	for _, turn := range s.State.TurnsInUse() {
 		if err := st.linkFolder(s, path.Join(TurnsDir, turn), neededOfTurn(s.State)); err != nil {
 			return err
 		}
@@ -177,16 +177,6 @@ func (st *Store) linkPayloads(s *Snapshot) error {
 // ModelsFile has the lessons of the built-in loop about models. It may be deleted: the next turn then
 // learns them again. It is replaced without state.lock.
 const ModelsFile = "models.json"
-
-// turnsOf returns the turns whose files a later attempt may need.
-func turnsOf(s state.State) []string {
-	ids := []string{s.Turn.TurnID}
-	for _, m := range s.Inbox {
-		ids = append(ids, m.TurnID, m.MadeBy)
-	}
-	slices.Sort(ids)
-	return slices.DeleteFunc(slices.Compact(ids), func(id string) bool { return id == "" })
-}
 
 // neededOfTurn selects the files of a turn. The process of an attempt and its lock belong to this
 // machine. An agent that still works changes its output, which counts only once it has submitted.
@@ -205,6 +195,28 @@ func neededOfTurn(s state.State) func(name string) bool {
 		}
 		return name != works && !slices.Contains([]string{"context", "prompt", "process", "alive", "live.json", "feed.jsonl"}, parts[3])
 	}
+}
+
+// TurnFiles returns the files of a turn that a later attempt may need, on this machine or another.
+func (st *Store) TurnFiles(s state.State, turn string) (names []string) {
+	needed := neededOfTurn(s)
+	var add func(folder string)
+	add = func(folder string) {
+		entries, _ := os.ReadDir(st.path(folder)) // a missing folder has no files
+		for _, e := range entries {
+			switch name := path.Join(folder, e.Name()); {
+			case !needed(name) || strings.HasSuffix(name, ".tmp"):
+			case e.IsDir():
+				add(name)
+			default:
+				names = append(names, name)
+			}
+		}
+	}
+	if folder := path.Join(TurnsDir, turn); osfile.Folders(st.Dir, path.Join(folder, "file")) == nil {
+		add(folder)
+	}
+	return names
 }
 
 func all(string) bool { return true }

@@ -1,0 +1,112 @@
+package seat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"agentstateloop/fleet"
+	"agentstateloop/state/store"
+)
+
+// blockSize is the size of the lines in a head, in bytes, above which the next head puts them into
+// a block. maxBlock keeps a block below the limit of a message.
+const (
+	blockSize = 32 << 10
+	maxBlock  = 512 << 10
+)
+
+// tail puts the lines of the history that no block has into a head. If they are long, it stores
+// them as blocks before.
+func (s *Seat) tail(ctx context.Context, e *envelope) error {
+	lines, err := s.Store.LinesAfter(e.BlocksEnd.Serial, e.BlocksEnd.N)
+	if err != nil {
+		return err
+	}
+	for size(lines) > blockSize {
+		block := lines[:fitting(lines)]
+		if block, err = s.putBlock(ctx, e, block); err != nil {
+			return err
+		}
+		lines = lines[len(block):]
+	}
+	e.lines = lines
+	return nil
+}
+
+// putBlock stores lines as the next block, and returns those that the block has. Another host may
+// have stored fewer of them under that number: all of them were in accepted heads, so its block is
+// right as well.
+func (s *Seat) putBlock(ctx context.Context, e *envelope, lines [][]byte) ([][]byte, error) {
+	n := e.Blocks + 1
+	err := s.Engine.PutBlock(ctx, n, bytes.Join(lines, nil))
+	if errors.Is(err, fleet.ErrExists) {
+		err = s.Engine.GetBlocks(ctx, n, n, func(_ uint64, body []byte) error {
+			stored := splitLines(body)
+			if len(stored) == 0 || len(stored) > len(lines) || !bytes.Equal(bytes.Join(lines[:len(stored)], nil), body) {
+				return errors.New("the servers have another history of this agent")
+			}
+			lines = lines[:len(stored)]
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	end, ok := store.PlaceOf(lines[len(lines)-1])
+	if !ok {
+		return nil, errors.New("the history has a line that cannot be read")
+	}
+	e.Blocks, e.BlocksEnd = n, end
+	return lines, nil
+}
+
+func size(lines [][]byte) (n int) {
+	for _, l := range lines {
+		n += len(l)
+	}
+	return n
+}
+
+// fitting returns how many of the lines fit into a block, at least one.
+func fitting(lines [][]byte) (n int) {
+	for total := 0; n < len(lines) && (n == 0 || total+len(lines[n]) <= maxBlock); n++ {
+		total += len(lines[n])
+	}
+	return n
+}
+
+// blocksAtOnce is how many blocks are appended to the local history together.
+const blocksAtOnce = 64
+
+// install makes the cache hold a head: its history, its files, and at last its state.
+func (s *Seat) install(ctx context.Context, c *store.Cache, r *record, e envelope) error {
+	last, err := s.Store.LastPlace()
+	if err != nil {
+		return err
+	}
+	first := r.Head.Blocks + 1
+	if !r.known || last == (store.Place{}) {
+		first = 1
+	}
+	for ; first <= e.Blocks; first += blocksAtOnce {
+		var lines [][]byte
+		err := s.Engine.GetBlocks(ctx, first, min(e.Blocks, first+blocksAtOnce-1), func(_ uint64, body []byte) error {
+			lines = append(lines, splitLines(body)...)
+			return nil
+		})
+		if err == nil {
+			err = c.Append(lines)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.fetch(ctx, r, e); err != nil {
+		return err
+	}
+	if err := s.unsealIDKey(ctx, r, e.header); err != nil {
+		return err
+	}
+	return c.Install(e.state, e.lines, s.Now())
+}

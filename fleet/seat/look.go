@@ -1,0 +1,250 @@
+package seat
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"agentstateloop/fleet"
+	"agentstateloop/state"
+	"agentstateloop/state/store"
+)
+
+// Look is the first act of a poll. The holder renews its lease, and answers a wish for the seat. A
+// standby copies a new head into its directory, and takes the seat if its holder has released it or
+// is silent for too long. If this host does not act after that, the error is a *StandbyError.
+func (s *Seat) Look(ctx context.Context) error {
+	return s.Store.Exclusive(ctx, func(c *store.Cache) error {
+		r, err := s.read()
+		if err != nil {
+			return err
+		}
+		if r.known && r.Holds {
+			if err := s.beat(ctx, c, &r); err != nil {
+				return err
+			}
+			return s.grant(ctx, c, &r)
+		}
+		return s.watch(ctx, c, &r, s.Auto)
+	})
+}
+
+// Beat renews the lease of the holder. A standby gets a *StandbyError, without use of the network.
+func (s *Seat) Beat(ctx context.Context) error {
+	return s.Store.Exclusive(ctx, func(c *store.Cache) error {
+		r, err := s.read()
+		if err != nil {
+			return err
+		}
+		if r.Holds && !r.Unsettled && r.End-r.now > r.Head.Lease-beatEvery(r.Head.Lease) {
+			return nil // another process has just renewed it
+		}
+		return s.beat(ctx, c, &r)
+	})
+}
+
+// beat offers the head of the record again.
+func (s *Seat) beat(ctx context.Context, c *store.Cache, r *record) error {
+	return s.renew(ctx, c, r, func(*envelope) {})
+}
+
+// renew offers the state of the cache again, in a head that change has changed.
+func (s *Seat) renew(ctx context.Context, c *store.Cache, r *record, change func(*envelope)) error {
+	for range maxRebases {
+		if err := s.refusal(*r, c.State); err != nil {
+			return err
+		}
+		if r.Unsettled || c.Recovery.Reason != "" || c.State.Serial != r.Head.Serial {
+			if err := s.refresh(ctx, c, r); err != nil {
+				return err
+			}
+		}
+		data, err := c.Data()
+		if err != nil {
+			return err
+		}
+		e, err := s.next(ctx, r, c.State, data)
+		if err != nil {
+			return err
+		}
+		change(&e)
+		if err = s.offer(ctx, c, r, e); !errors.Is(err, store.ErrRebase) {
+			return err
+		}
+	}
+	return ErrUnsure
+}
+
+const maxRebases = 3
+
+// wish is the note of a host that wants the seat.
+type wish struct {
+	Host string `json:"host"`
+	Term uint64 `json:"term"` // of the seat that it wants
+}
+
+// grant releases the seat to a host that wishes for it, unless an agent works here.
+func (s *Seat) grant(ctx context.Context, c *store.Cache, r *record) error {
+	body, _, err := s.Engine.LoadWish(ctx)
+	if err != nil {
+		return nil // the next poll asks again
+	}
+	var w wish
+	if json.Unmarshal(body, &w) != nil || w.Host == s.Host || w.Host == "" || w.Term != r.Head.Term {
+		return nil
+	}
+	err = s.giveUp(ctx, c, r, w.Host)
+	if errors.Is(err, ErrBusy) {
+		return nil
+	}
+	return err
+}
+
+// ErrBusy means that an agent works here, so the seat cannot be released.
+var ErrBusy = errors.New("the agent works on a turn here: wait for its end, or stop it with `agentstateloop stop`")
+
+// giveUp releases the seat, to the named host or to any. The result is a *StandbyError.
+func (s *Seat) giveUp(ctx context.Context, c *store.Cache, r *record, to string) error {
+	lock, err := s.Store.TryLock(store.TurnLock)
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return ErrBusy
+	}
+	defer lock.Unlock()
+	if busyTurn(c.State) {
+		return ErrBusy
+	}
+	err = s.renew(ctx, c, r, func(e *envelope) { e.Lease, e.To = 0, to })
+	if err != nil {
+		return err
+	}
+	// This host is a standby now, and the last one that takes the seat again.
+	r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, To: to, At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
+	if err := s.write(*r); err != nil {
+		return err
+	}
+	return s.standby(*r, "")
+}
+
+// watch is Look on a standby. The seat of a silent holder, or a released one, is taken if take is
+// set.
+func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) error {
+	h, err := s.Engine.LoadHead(ctx)
+	if err != nil {
+		return err
+	}
+	if h.Revision == 0 && !r.known {
+		return s.trouble(NotJoined, "")
+	}
+	e, err := s.open(r, h)
+	if err != nil {
+		return err
+	}
+	if r.Unsettled && e.Seat == r.Head.Seat && slices.Contains(r.Offers, e.Commit) {
+		// An earlier process took the seat, and died before it knew.
+		s.adopt(r, h, e)
+		r.Holds, r.End, r.Unsettled, r.Seen = true, 0, false, sighting{}
+		if err := s.write(*r); err != nil {
+			return err
+		}
+		return s.beat(ctx, c, r)
+	}
+	if older(e.Term, h.Revision, *r) {
+		return s.standby(*r, "") // a server that lags
+	}
+	if !r.known {
+		if err := s.mayReplace(c.State, e); err != nil {
+			return err
+		}
+	}
+	if err := s.copyHead(ctx, c, r, h, e); err != nil {
+		return err
+	}
+	if !take || !s.lapsed(*r) {
+		return s.standby(*r, "")
+	}
+	return s.claim(ctx, c, r, h, e)
+}
+
+// older reports whether a head is older than one that this host has seen. The servers may have been
+// made again since, so a higher term is newer whatever its revision.
+func older(term, revision uint64, r record) bool {
+	if seen := r.Seen; seen.Revision > 0 {
+		return term < seen.Term || term == seen.Term && revision < seen.Revision
+	}
+	return r.known && (term < r.Head.Term || term == r.Head.Term && revision < r.Revision)
+}
+
+// mayReplace returns an error if the directory holds a state of another life: one that is not an
+// ancestor of the head.
+func (s *Seat) mayReplace(here state.State, e envelope) error {
+	if here.Serial == 0 {
+		return nil
+	}
+	var there state.State
+	if err := json.Unmarshal(e.state, &there); err != nil {
+		return damaged(err)
+	}
+	if here.Seed != there.Seed || here.Serial > there.Serial {
+		return s.trouble(OwnLife, fmt.Sprintf("serial %d, in the servers %d", here.Serial, there.Serial))
+	}
+	return nil
+}
+
+// copyHead makes a standby's directory a copy of a head, and notes the sign of its holder. A beat
+// alone changes no file but the record.
+func (s *Seat) copyHead(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
+	if !r.known || e.Serial != r.Head.Serial || e.Serial != c.State.Serial || c.Recovery.Reason != "" {
+		if err := s.install(ctx, c, r, e); err != nil {
+			return err
+		}
+	}
+	s.adopt(r, h, e)
+	r.demote()
+	r.Trouble, r.Detail = "", ""
+	s.see(r, h, e)
+	return s.write(*r)
+}
+
+// see notes a sign of the holder. The wait for its next one begins when the answer has arrived.
+func (s *Seat) see(r *record, h fleet.Head, e envelope) {
+	if r.Seen.Revision > 0 && r.Seen.Term == e.Term && r.Seen.Beat == e.Beat {
+		return
+	}
+	if _, now, err := s.Clock(); err == nil {
+		r.now = now
+	}
+	r.Seen = sighting{
+		Revision: h.Revision, Term: e.Term, Beat: e.Beat, Host: e.Host, Program: e.Program, Lease: e.Lease, To: e.To,
+		At: e.At, First: r.now, Wall: s.Now().UTC(),
+	}
+}
+
+// lapsed reports whether this host may take the seat (F4).
+func (s *Seat) lapsed(r record) bool {
+	_, now, err := s.Clock()
+	if err != nil {
+		return false
+	}
+	seen := r.Seen
+	waited := now - seen.First
+	if seen.Lease > 0 {
+		return waited >= lapseAfter(seen.Lease)
+	}
+	// The seat was released: to this host, to any, or to one that does not come.
+	return seen.To == s.Host || seen.To == "" && seen.Host != s.Host || waited >= lapseAfter(s.Lease)
+}
+
+// claim takes the seat: a compare-and-set on the head whose holder is silent, with the next term.
+func (s *Seat) claim(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
+	if e.Lease > 0 && busyTurn(c.State) {
+		r.Orphans = r.now + within + orphanWait(e.Lease)
+	}
+	e.Term, e.Seat, e.Host, e.Program, e.Lease, e.To, e.Beat = e.Term+1, s.NewID(), s.Host, s.Program, s.Lease, "", 0
+	r.Head.Seat = e.Seat // so that a late acceptance is recognised
+	return s.offer(ctx, c, r, e)
+}
