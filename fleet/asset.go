@@ -6,6 +6,7 @@ import "time"
 type Asset struct {
 	Stream Stream
 	Holds  string // its purpose, in a few words
+	Fleet  bool   // only agents with [fleet] use it
 }
 
 // Stream is the configuration of a stream, limited to the settings that matter to us. Its JSON
@@ -95,12 +96,28 @@ func Assets(servers int) []Asset {
 	mesh := stream(MeshStream, haltSubject)
 	mesh.PerSubject, mesh.MaxSize, mesh.MaxBytes = 4, 16<<10, 1<<20
 
+	// A full stream of heads refuses the head of another agent. It must not remove the only head of
+	// one that is idle. Each subject drops its oldest head.
+	head := stream(HeadStream, "$KV.asl-head.>")
+	head.PerSubject, head.MaxSize, head.MaxBytes = 8, MaxHead+headerRoom, 2<<30
+
+	history := stream(HistoryStream, "asl.hist.*.*")
+	history.PerSubject, history.DiscardNewPerSubject = 1, true // nobody can replace a block
+	history.MaxSize, history.MaxBytes = MaxHead+headerRoom, 4<<30
+
+	file := stream(FileStream, "asl.file.*.*.*")
+	file.PerSubject, file.MaxAge = 1, 90*day
+	file.MaxSize, file.MaxBytes = chunkSize+headerRoom, 8<<30
+
 	return []Asset{
-		{mailbox, "the mailboxes"},
-		{blob, "the files of messages, in chunks"},
-		{event, "the results of turns, for observers"},
-		{who, "the registry: the agents, and when each host last polled"},
-		{mesh, "HALT"},
+		{Stream: mailbox, Holds: "the mailboxes"},
+		{Stream: blob, Holds: "the files of messages, in chunks"},
+		{Stream: event, Holds: "the results of turns, for observers"},
+		{Stream: who, Holds: "the registry: the agents, and when each host last polled"},
+		{Stream: mesh, Holds: "HALT"},
+		{Stream: head, Holds: "the state of each agent with [fleet]", Fleet: true},
+		{Stream: history, Holds: "the history of each agent with [fleet]", Fleet: true},
+		{Stream: file, Holds: "the files of each agent with [fleet]", Fleet: true},
 	}
 }
 

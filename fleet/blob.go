@@ -28,10 +28,25 @@ func chunks(size int64) int { return max(1, int((size+chunkSize-1)/chunkSize)) }
 // PutBlob publishes a file for an agent, in one round trip, and waits until the server has the
 // whole file on disk. The caller may publish the file again.
 func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error {
+	data, err := readFile(size, content)
+	if err != nil {
+		return err
+	}
+	return c.putChunks(ctx, BlobStream, blobPrefix(to, c.Handle, sum), data)
+}
+
+func readFile(size int64, content io.Reader) ([]byte, error) {
 	data := make([]byte, size)
 	if _, err := io.ReadFull(content, data); err != nil {
-		return &Error{Err: fmt.Errorf("read the file: %w", err)}
+		return nil, &Error{Err: fmt.Errorf("read the file: %w", err)}
 	}
+	return data, nil
+}
+
+// putChunks publishes a file in chunks, in one round trip. The subject of a chunk is the prefix and
+// the number of the chunk.
+func (c *Conn) putChunks(ctx context.Context, stream, prefix string, data []byte) error {
+	size := int64(len(data))
 	stored := make([]bool, chunks(size))
 	return c.do(ctx, func(ctx context.Context, l *link) error {
 		f, err := l.begin(ctx)
@@ -50,7 +65,7 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 				header[headerChunks], header[headerSize] = []string{strconv.Itoa(len(stored))}, []string{strconv.FormatInt(size, 10)}
 			}
 			chunk := data[n*chunkSize : min((n+1)*chunkSize, len(data))]
-			if err := f.ask(strconv.Itoa(n), blobSubject(to, c.Handle, sum, n), header, chunk); err != nil {
+			if err := f.ask(strconv.Itoa(n), prefix+strconv.Itoa(n), header, chunk); err != nil {
 				return err
 			}
 		}
@@ -63,7 +78,7 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 			if err != nil || n < 0 || n >= len(stored) {
 				return &Error{Server: l.server, Err: errInvalidAnswer}
 			}
-			if _, err := f.stored(a, BlobStream); err != nil {
+			if _, err := f.stored(a, stream); err != nil {
 				return err
 			}
 			stored[n] = true
@@ -75,14 +90,14 @@ func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content 
 // errNoBlob means that the server does not have the whole file.
 var errNoBlob = errors.New("the server no longer has the file")
 
-// Blob reads, once, a file that an agent published for us.
+// Blob reads, once, a file that an agent published for us, or one of our own.
 type Blob struct {
-	ctx   context.Context
-	conn  *Conn
-	from  string
-	sum   string
-	count int // number of chunks
-	next  int // the next chunk to request
+	ctx    context.Context
+	conn   *Conn
+	stream string
+	prefix string // of the subjects of the chunks
+	count  int    // number of chunks
+	next   int    // the next chunk to request
 
 	ready  [][]byte // chunks that were fetched but not read
 	chunks []chunk  // the fetched chunks
@@ -97,7 +112,7 @@ type chunk struct {
 
 // OpenBlob returns a reader of a file of that size from an agent. It does not verify the bytes.
 func (c *Conn) OpenBlob(ctx context.Context, from, sum string, size int64) *Blob {
-	return &Blob{ctx: ctx, conn: c, from: from, sum: sum, count: chunks(size)}
+	return &Blob{ctx: ctx, conn: c, stream: BlobStream, prefix: blobPrefix(c.Handle, from, sum), count: chunks(size)}
 }
 
 // Read implements io.Reader. Its errors are *Error, with the code 404 if the file is gone.
@@ -151,7 +166,7 @@ func (b *Blob) fetch() error {
 				continue
 			}
 			missing++
-			subject := "$JS.API.DIRECT.GET." + BlobStream + "." + blobSubject(b.conn.Handle, b.from, b.sum, first+n)
+			subject := directGet(b.stream, b.prefix+strconv.Itoa(first+n))
 			if err := f.ask(strconv.Itoa(n), subject, nil, nil); err != nil {
 				return err
 			}
@@ -191,13 +206,9 @@ func (b *Blob) chunk(f *flight, a answer, n int) ([]byte, chunk, error) {
 	if a.status != 0 || len(a.Data) > chunkSize {
 		return nil, chunk{}, &Error{Server: f.link.server, Code: a.status, Err: errInvalidAnswer}
 	}
-	sequence, err := strconv.ParseUint(last(a.Header, "Nats-Sequence"), 10, 64)
+	sequence, stored, err := f.place(a)
 	if err != nil {
-		return nil, chunk{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
-	}
-	stored, err := time.Parse(time.RFC3339Nano, last(a.Header, "Nats-Time-Stamp"))
-	if err != nil {
-		return nil, chunk{}, &Error{Server: f.link.server, Err: errInvalidAnswer}
+		return nil, chunk{}, err
 	}
 	if a.Data == nil {
 		a.Data = []byte{}
@@ -220,10 +231,10 @@ func (b *Blob) Remove(ctx context.Context, before time.Time) error {
 				continue
 			}
 			header := nats.Header{
-				"Nats-TTL":                            {"1s"},
-				"Nats-Expected-Last-Subject-Sequence": {strconv.FormatUint(known.sequence, 10)},
+				"Nats-TTL":     {"1s"},
+				headerExpected: {strconv.FormatUint(known.sequence, 10)},
 			}
-			if err := f.tell(blobSubject(b.conn.Handle, b.from, b.sum, n), header, nil); err != nil {
+			if err := f.tell(b.prefix+strconv.Itoa(n), header, nil); err != nil {
 				return err
 			}
 		}

@@ -62,7 +62,7 @@ func (c administrator) create(check bool) map[string]fleet.Change {
 	for _, change := range changes {
 		byAsset[change.Asset] = change
 	}
-	if len(byAsset) != len(changes) || len(byAsset) != 7 {
+	if len(byAsset) != len(changes) || len(byAsset) != 10 {
 		c.t.Errorf("the changes are %+v", changes)
 	}
 	return byAsset

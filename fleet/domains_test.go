@@ -31,7 +31,7 @@ func (r *recorder) Sign(text []byte) ([]byte, error) {
 }
 
 // domains are the prefixes of signed texts, one for each kind.
-var domains = []string{"asl1 box", "asl1 halt", "asl1 task", "asl1 wakeup", "asl1 who"}
+var domains = []string{"asl1 box", "asl1 halt", "asl1 head", "asl1 hist", "asl1 task", "asl1 wakeup", "asl1 who", "asl1 wish"}
 
 // domainOf returns the first two words of a signed text.
 func domainOf(text string) string { return strings.Join(strings.Fields(text)[:2], " ") }
@@ -72,6 +72,15 @@ func TestDomainsOfSignatures(t *testing.T) {
 				t.Error("a HALT that came again after another one is accepted")
 			}
 			return Halt{body: string(body), signature: sig, after: 7, sequence: 8}.SignedBy(public)
+		}},
+		{"asl1 head", func() { _, _ = c.OfferHead(ctx, 0, body) }, func(sig string) bool {
+			return verifies(public, sig, "asl1 head alice\n", body)
+		}},
+		{"asl1 hist", func() { _ = c.PutBlock(ctx, 7, body) }, func(sig string) bool {
+			return verifies(public, sig, "asl1 hist alice 7\n", body)
+		}},
+		{"asl1 wish", func() { _ = c.SetWish(ctx, body) }, func(sig string) bool {
+			return verifies(public, sig, "asl1 wish alice\n", body)
 		}},
 		{"asl1 task", func() { _ = c.Announce(ctx, at, body) }, func(sig string) bool { // as watchers read it
 			return verifies(public, sig, "asl1 task alice "+signed+"\n", body)

@@ -26,6 +26,10 @@ type Examination struct {
 	Assets  []AssetSeen
 	Mailbox MailboxSeen
 	Halted  bool
+
+	// Only an agent with [fleet] needs these. Servers that were configured before may lack them.
+	FleetMissing []string // the rights that the key lacks
+	FleetAssets  []AssetSeen
 }
 
 // ServerSeen is one server of the url.
@@ -186,6 +190,7 @@ type probe struct {
 	subject string
 	body    []byte
 	stream  string // the stream that answers, if it exists
+	fleet   bool   // only an agent with [fleet] needs the right
 
 	signature string // of the body; "" for most probes
 }
@@ -203,14 +208,14 @@ func probes(handle string, halt probe) []probe {
 	all := []probe{
 		{right: wakeupSubject("*"), subject: wakeupSubject(nobody)},
 		{right: mailboxSubject("*", handle), subject: mailboxSubject(nobody, handle), stream: MailboxStream},
-		{right: "asl.blob.*." + handle + ".>", subject: blobSubject(nobody, handle, nobody, 0), stream: BlobStream},
-		{right: "asl.blob." + handle + ".>", subject: blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
+		{right: "asl.blob.*." + handle + ".>", subject: blobPrefix(nobody, handle, nobody) + "0", stream: BlobStream},
+		{right: "asl.blob." + handle + ".>", subject: blobPrefix(handle, nobody, nobody) + "0", stream: BlobStream},
 		{right: whoSubject(handle), subject: whoSubject(handle), stream: WhoStream},
 		{right: lookSubject(handle, "*"), subject: lookSubject(handle, nobody), stream: WhoStream},
 		{right: get + WhoStream, subject: get + WhoStream, body: registry, stream: WhoStream},
 		{right: get + WhoStream + ".>", subject: get + WhoStream + "." + whoSubject(handle), stream: WhoStream},
 		{right: get + MeshStream + ".>", subject: haltGet, stream: MeshStream},
-		{right: get + BlobStream + ".asl.blob." + handle + ".>", subject: get + BlobStream + "." + blobSubject(handle, nobody, nobody, 0), stream: BlobStream},
+		{right: get + BlobStream + ".asl.blob." + handle + ".>", subject: get + BlobStream + "." + blobPrefix(handle, nobody, nobody) + "0", stream: BlobStream},
 		{right: "$JS.API.CONSUMER.MSG.NEXT." + consumer, subject: "$JS.API.CONSUMER.MSG.NEXT." + consumer, body: []byte("{")}, // invalid JSON: the answer is an error, not a message
 		{right: infoSubject(handle), subject: infoSubject(handle)},
 		{right: "$JS.ACK." + consumer + ".>", subject: "$JS.ACK." + consumer + "." + nobody},
@@ -218,10 +223,22 @@ func probes(handle string, halt probe) []probe {
 	if halt.body != nil {
 		all = append(all, halt)
 	}
+	block, file := "asl.hist."+handle+".", "asl.file."+handle+"."
+	all = append(all,
+		probe{right: headSubject(handle), subject: headSubject(handle), stream: HeadStream, fleet: true},
+		probe{right: wishSubject(handle), subject: wishSubject(handle), stream: HeadStream, fleet: true},
+		probe{right: block + "*", subject: block + nobody, stream: HistoryStream, fleet: true},
+		probe{right: file + ">", subject: file + nobody + ".0", stream: FileStream, fleet: true},
+		probe{right: directGet(HeadStream, headSubject(handle)), subject: directGet(HeadStream, headSubject(handle)), stream: HeadStream, fleet: true},
+		probe{right: directGet(HeadStream, wishSubject(handle)), subject: directGet(HeadStream, wishSubject(handle)), stream: HeadStream, fleet: true},
+		probe{right: directGet(HistoryStream, block+"*"), subject: directGet(HistoryStream, block+nobody), stream: HistoryStream, fleet: true},
+		probe{right: directGet(FileStream, file+">"), subject: directGet(FileStream, file+nobody+".0"), stream: FileStream, fleet: true},
+	)
 	return append(all,
 		probe{subject: mailboxSubject(handle, nobody)},                             // a message in the name of another agent
 		probe{subject: "$JS.API.STREAM.INFO." + MailboxStream},                     // who writes to whom
 		probe{subject: get + MailboxStream + "." + mailboxSubject(nobody, nobody)}, // messages of others
+		probe{subject: directGet(HeadStream, headSubject(nobody))},                 // the state of another agent
 	)
 }
 
@@ -253,7 +270,12 @@ func (c *Conn) examine(ctx context.Context, l *link, seen *Examination) {
 	seen.Asked, seen.Halted = l.server, halted
 	t.judgeRights(c.Handle, tried, got, seen)
 	for _, a := range Assets(1) {
-		seen.Assets = append(seen.Assets, AssetSeen{a.Stream.Name, a.Holds, t.stateOf(a.Stream.Name, tried, got)})
+		found := AssetSeen{a.Stream.Name, a.Holds, t.stateOf(a.Stream.Name, tried, got)}
+		if a.Fleet {
+			seen.FleetAssets = append(seen.FleetAssets, found)
+		} else {
+			seen.Assets = append(seen.Assets, found)
+		}
 	}
 	info := slices.IndexFunc(tried, func(p probe) bool { return p.subject == infoSubject(c.Handle) })
 	seen.Mailbox.State = AssetUnseen
@@ -370,6 +392,9 @@ func (t *trial) judgeRights(handle string, probes []probe, got []*answer, seen *
 		case p.right == "" && got[n] != nil:
 			seen.Excess = append(seen.Excess, "publish to "+p.subject)
 		case p.right == "":
+		case p.fleet && denied:
+			seen.FleetMissing = append(seen.FleetMissing, "publish to "+p.right)
+		case p.fleet:
 		case denied:
 			seen.Lacks = append(seen.Lacks, "publish to "+p.right)
 			seen.Tried++

@@ -31,7 +31,7 @@ func TestPlanConfig(t *testing.T) {
 		has, not []string
 	}{
 		"by default": {nil, admin, "nats://127.0.0.1:4222", []string{
-			`listen: "127.0.0.1:4222"`, "#   nats-server -c fleet.conf\n", "sync_interval: always", "max_file_store: 6GB", "{ nkey: " + admin + " }", "for testing",
+			`listen: "127.0.0.1:4222"`, "#   nats-server -c fleet.conf\n", "sync_interval: always", "max_file_store: 20GB", "{ nkey: " + admin + " }", "for testing",
 		}, []string{"cluster {", "tls {", "FILL IN"}},
 		"no administrator yet": {nil, "", "nats://127.0.0.1:4222", []string{"FILL IN the administrator's key"}, nil},
 		"two on this machine": {[]string{"localhost:4001", "localhost:4002"}, admin, "nats://localhost:4001,localhost:4002", []string{

@@ -16,6 +16,10 @@ const (
 	headerSignature = "Asl-Sig"
 )
 
+// headerExpected names the number of the last message on the subject of a message. The server
+// refuses the message if the last one has another number.
+const headerExpected = "Nats-Expected-Last-Subject-Sequence"
+
 // A signed text begins with a line that is unique to its kind, and that repeats all values of
 // the subject and the headers.
 func mailboxLine(to, from, id, at string) string {
@@ -28,6 +32,14 @@ func whoLine(name, at string) string { return "asl1 who " + name + " " + at + "\
 const haltLine = "asl1 halt\n"
 
 func taskLine(handle, at string) string { return "asl1 task " + handle + " " + at + "\n" }
+
+func headLine(handle string) string { return "asl1 head " + handle + "\n" }
+
+func wishLine(handle string) string { return "asl1 wish " + handle + "\n" }
+
+func blockLine(handle string, n uint64) string {
+	return "asl1 hist " + handle + " " + strconv.FormatUint(n, 10) + "\n"
+}
 
 func ringLine(to, from string) string { return "asl1 wakeup " + to + " " + from + "\n" }
 
@@ -100,6 +112,9 @@ const (
 	EventStream   = "ASL_EVT"     // the results of turns
 	WhoStream     = "KV_asl-who"  // the registry
 	MeshStream    = "KV_asl-mesh" // HALT
+	HeadStream    = "KV_asl-head" // the heads and wishes
+	HistoryStream = "ASL_HIST"    // the blocks of histories
+	FileStream    = "ASL_FILE"    // the files that the heads name
 )
 
 // haltSubject holds the HALT of the mesh.
@@ -108,10 +123,12 @@ const haltSubject = "$KV.asl-mesh.halt"
 // mailboxSubject returns the subject of one sender's part of a mailbox.
 func mailboxSubject(to, from string) string { return "asl.box." + to + "." + from }
 
-// blobSubject returns the subject of one chunk of a file that an agent sent to another.
-func blobSubject(to, from, sum string, chunk int) string {
-	return "asl.blob." + to + "." + from + "." + sum + "." + strconv.Itoa(chunk)
-}
+// blobPrefix returns the prefix of the subjects of a file that an agent sent to another. The
+// number of a chunk follows it.
+func blobPrefix(to, from, sum string) string { return "asl.blob." + to + "." + from + "." + sum + "." }
+
+// filePrefix is blobPrefix for a file that the head of an agent names.
+func filePrefix(handle, sum string) string { return "asl.file." + handle + "." + sum + "." }
 
 // wakeupSubject returns the subject that rings an agent. Its messages are not stored.
 func wakeupSubject(handle string) string { return "cmd.agent." + handle + ".wakeup" }
@@ -124,6 +141,20 @@ func whoSubject(handle string) string { return "$KV.asl-who." + handle }
 
 // lookSubject returns the subject of the last look of one host of an agent.
 func lookSubject(handle, host string) string { return whoSubject(handle) + "." + host }
+
+// headSubject returns the subject of the head of an agent.
+func headSubject(handle string) string { return "$KV.asl-head." + handle }
+
+// wishSubject returns the subject of the wishes of an agent.
+func wishSubject(handle string) string { return headSubject(handle) + ".wish" }
+
+// blockSubject returns the subject of one block of an agent's history.
+func blockSubject(handle string, n uint64) string {
+	return "asl.hist." + handle + "." + strconv.FormatUint(n, 10)
+}
+
+// directGet returns the subject of a request for the last message on a subject of a stream.
+func directGet(stream, subject string) string { return "$JS.API.DIRECT.GET." + stream + "." + subject }
 
 // inboxPrefix returns the prefix of the subjects for an agent's answers. No other agent may
 // listen there.
@@ -160,7 +191,27 @@ type Permissions struct {
 // An agent cannot make, delete or list streams and consumers. It reads only by subject, because
 // an API request with the subject in its body could read messages of others.
 func Rights(handle string) Permissions {
-	direct := func(stream, subjects string) string { return "$JS.API.DIRECT.GET." + stream + "." + subjects }
+	rights := meshRights(handle)
+	rights.Publish = append(rights.Publish, fleetRights(handle)...)
+	return rights
+}
+
+// fleetRights returns the rights to publish that an agent needs only with [fleet].
+func fleetRights(handle string) []string {
+	return []string{
+		headSubject(handle),
+		wishSubject(handle),
+		"asl.hist." + handle + ".*",
+		"asl.file." + handle + ".>",
+		directGet(HeadStream, headSubject(handle)),
+		directGet(HeadStream, wishSubject(handle)),
+		directGet(HistoryStream, "asl.hist."+handle+".*"),
+		directGet(FileStream, "asl.file."+handle+".>"),
+	}
+}
+
+// meshRights returns the rights that every agent needs.
+func meshRights(handle string) Permissions {
 	return Permissions{
 		Publish: []string{
 			wakeupSubject("*"),
@@ -172,9 +223,9 @@ func Rights(handle string) Permissions {
 			lookSubject(handle, "*"),
 			haltSubject,
 			"$JS.API.DIRECT.GET." + WhoStream, // the registry is open to all: all rows in one request
-			direct(WhoStream, ">"),
-			direct(MeshStream, ">"),
-			direct(BlobStream, "asl.blob."+handle+".>"),
+			directGet(WhoStream, ">"),
+			directGet(MeshStream, ">"),
+			directGet(BlobStream, "asl.blob."+handle+".>"),
 			"$JS.API.CONSUMER.MSG.NEXT." + MailboxStream + "." + handle,
 			"$JS.API.CONSUMER.INFO." + MailboxStream + "." + handle,
 			"$JS.ACK." + MailboxStream + "." + handle + ".>",
@@ -209,6 +260,12 @@ func services() []service {
 		{subject: api + "DIRECT.GET." + WhoStream + ".>"},
 		{subject: api + "DIRECT.GET." + MeshStream + ".>"},
 		{subject: api + "DIRECT.GET." + BlobStream + ".>"},
+		{subject: headSubject(">")},
+		{subject: "asl.hist.>"},
+		{subject: "asl.file.>"},
+		{subject: directGet(HeadStream, headSubject(">"))},
+		{subject: directGet(HistoryStream, "asl.hist.>")},
+		{subject: directGet(FileStream, "asl.file.>")},
 		{subject: api + "CONSUMER.MSG.NEXT." + MailboxStream + ".*", many: true},
 		{subject: api + "CONSUMER.INFO." + MailboxStream + ".*"},
 		{subject: "$JS.ACK." + MailboxStream + ".>"},
