@@ -80,6 +80,18 @@ var notLimits = map[string]string{
 	"internal/memory.checkInterval": "how often is looked",
 
 	// mail, mesh, fleet
+	"fleet/seat.WarnHead":          "when doctor warns: its own test has the edge",
+	"fleet/seat.blockSize":         "when lines become a block, which changes no result",
+	"fleet/seat.blocksAtOnce":      "how much is asked for at a time, which changes no result",
+	"fleet/seat.gzipAbove":         "when a head is compressed, which changes no result",
+	"fleet/seat.maxPlain":          "a bound against a head that grows when it is read: our own are far below",
+	"fleet/seat.maxRebases":        "as state/store.rebases",
+	"fleet/seat.renewEvery":        "a third of the time after which the servers remove a file",
+	"fleet/seat.retryAfter":        "a pause within the limit fleet/seat.within",
+	"fleet/seat.uploadWithin":      "a bound of work: the next poll uploads the rest",
+	"internal/boot.clock":          "the number of a clock of the system",
+	"state/store.rebases":          "offers of the same host that come late: one is possible at a time",
+	"cycle.fenceEvery":             "how often is looked",
 	"fleet.blocksAhead":            "how much is asked for at a time, which changes no result",
 	"fleet.chunksAhead":            "how much is asked for at a time, which changes no result",
 	"fleet.cluster":                "the number of an error of nats-server",

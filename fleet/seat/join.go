@@ -19,13 +19,13 @@ type Joined struct {
 	Term    uint64
 	Made    bool // the servers had no state: they have that of this directory now
 	Aside   bool // the state of this directory was set aside
-	Already bool // nothing was to be done
+	Already bool // this host was a member before
 }
 
 // Join brings this directory into the fleet. If the servers have no state of the agent, they get
 // that of this directory, and this host has the seat. Otherwise the directory becomes a copy of
 // theirs, and the host a standby. A state of another life is refused. With replace it is set aside;
-// but if the servers have lost what this host wrote last, or their state has a wrong signature, they
+// but if the servers have lost the last head of this host, or their state has a wrong signature, they
 // get the state of this directory.
 //
 // Join may be interrupted at any point, and repeated.

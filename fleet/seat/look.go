@@ -171,7 +171,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 }
 
 // older reports whether a head is older than one that this host has seen. The servers may have been
-// made again since, so a higher term is newer whatever its revision.
+// made again since, so a higher term is newer even with a lower revision.
 func older(term, revision uint64, r record) bool {
 	if seen := r.Seen; seen.Revision > 0 {
 		return term < seen.Term || term == seen.Term && revision < seen.Revision

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// RecordFile holds what this host knows about the seat. It is of this host alone: a copy of the
+// RecordFile holds the knowledge of this host about the seat. It is of this host alone: a copy of the
 // file gives no right to act.
 const RecordFile = "fleet.json"
 
@@ -33,7 +33,7 @@ type record struct {
 	Size     int    `json:"size"` // of that head in the servers, in bytes
 
 	// Holds is set while this host has the seat of Head. End is when its lease ends; 0: unknown, so
-	// nothing may begin before the next accepted head.
+	// no effect may begin before the next accepted head.
 	Holds bool          `json:"holds,omitempty"`
 	End   time.Duration `json:"end,omitempty"`
 
@@ -101,7 +101,7 @@ func (s *Seat) read() (record, error) {
 	if r.Boot != boot {
 		wait := orphanWait(max(r.Head.Lease, MinLease))
 		if r.Boot, r.End, r.Seen.First = boot, 0, 0; r.Orphans > 0 {
-			r.Orphans = now + wait // the old times say nothing about this boot
+			r.Orphans = now + wait // the times of another boot do not count
 		}
 		r.Seen.Revision = 0 // so that the wait begins again
 	}

@@ -56,7 +56,7 @@ type Seat struct {
 // StandbyError refuses an act of a host that does not have the seat.
 type StandbyError struct {
 	Handle string
-	Holder string        // the host that acts; "": nobody, the seat was released
+	Holder string        // the host that acts; "": the seat was released
 	To     string        // the host that the seat was released to, or ""
 	Term   uint64        // of its seat
 	Ago    time.Duration // since this host saw the newest sign of it; negative if unknown
