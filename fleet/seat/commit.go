@@ -160,7 +160,9 @@ func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, dat
 	if err != nil {
 		return err
 	}
-	e, err := s.next(ctx, &r, next, data)
+	within, cancel := context.WithTimeout(ctx, uploadWithin)
+	defer cancel()
+	e, err := s.next(within, &r, next, data)
 	if err != nil {
 		return err
 	}
@@ -171,8 +173,6 @@ func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, dat
 func (s *Seat) next(ctx context.Context, r *record, next state.State, data []byte) (envelope, error) {
 	e := envelope{header: r.Head, state: data}
 	e.Agent, e.Serial, e.Host, e.Program, e.Lease, e.To = s.Handle, next.Serial, s.Host, s.Program, s.Lease, ""
-	ctx, cancel := context.WithTimeout(ctx, uploadWithin)
-	defer cancel()
 	if err := s.upload(ctx, r, &e, next); err != nil {
 		return envelope{}, fmt.Errorf("store the files of the state in the servers: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -95,8 +94,9 @@ func (s *Seat) scan(before []localFile, names []string) (files []localFile, err 
 	for _, f := range before {
 		known[f.Name] = f
 	}
-	named := map[string]bool{}
+	named, wanted := map[string]bool{}, map[string]bool{}
 	for _, name := range names {
+		wanted[name] = true
 		err := s.walk(name, func(name string, info fs.FileInfo) error {
 			if named[name] {
 				return nil
@@ -114,7 +114,7 @@ func (s *Seat) scan(before []localFile, names []string) (files []localFile, err 
 		}
 	}
 	for _, f := range before {
-		if slices.Contains(names, f.Name) && !named[f.Name] {
+		if wanted[f.Name] && !named[f.Name] {
 			named[f.Name], f.Past = true, false
 			files = append(files, f)
 		}

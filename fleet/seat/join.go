@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ func (s *Seat) create(ctx context.Context, c *store.Cache, r *record, h fleet.He
 	r.known, r.Trouble, r.Detail = true, "", ""
 	r.demote()
 	r.Revision = h.Revision
-	r.Head = header{Term: max(before.Term, r.Head.Term), Blocks: before.Blocks, BlocksEnd: before.BlocksEnd}
+	r.Head = header{Term: max(before.Term, r.Head.Term), Blocks: before.Blocks, BlocksEnd: before.BlocksEnd, Series: cmp.Or(before.Series, s.NewID())}
 	r.Local, r.Seen = nil, sighting{}
 	data, err := c.Data()
 	if err != nil {

@@ -114,7 +114,7 @@ func (s *Seat) trouble(why Trouble, detail string) error {
 	text := ""
 	switch why {
 	case NotJoined:
-		text = fmt.Sprintf("THIS HOST HAS NOT JOINED: [fleet] is set, but the servers have no state of %s. `agentstateloop fleet join` puts the state of this directory there", s.Handle)
+		text = fmt.Sprintf("THIS HOST HAS NOT JOINED: [fleet] is set, and %s is not in the fleet of %s yet. Run `agentstateloop fleet join`", s.Store.Dir, s.Handle)
 	case OwnLife:
 		text = fmt.Sprintf("THIS DIRECTORY IS NOT IN THE FLEET: %s holds a state of %s that the servers never had (%s). `agentstateloop fleet join --replace` sets it aside and takes the state of the servers", s.Store.Dir, s.Handle, detail)
 	case Forgot:
@@ -134,8 +134,8 @@ var ErrUnsure = errors.New("the servers did not answer in time: the next poll fi
 // within bounds the part of a commit that waits for the answer to an offer.
 const within = 5 * time.Second
 
-// uploadWithin bounds the upload of the files of a commit.
-const uploadWithin = 45 * time.Second
+// uploadWithin bounds the upload of the files of a commit. A mail of 64 MiB needs 4.5 Mbit/s.
+const uploadWithin = 2 * time.Minute
 
 func (s *Seat) pause(ctx context.Context, d time.Duration) error {
 	if s.Pause != nil {
