@@ -1,10 +1,12 @@
 package seat
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // MayBegin returns nil if this host may begin an effect now, and then for how long the effect may
@@ -115,4 +117,17 @@ func (s *Seat) View() (View, error) {
 		v.Trouble, v.Text = NotJoined, s.trouble(NotJoined, "").Error()
 	}
 	return v, nil
+}
+
+// DueDaily reports, once a day, that a chore of this host is due.
+func (s *Seat) DueDaily() (due bool, err error) {
+	err = s.Store.Exclusive(context.Background(), func(*store.Cache) error {
+		r, err := s.read()
+		if err != nil || !r.known || s.Now().Sub(r.Daily).Abs() < 24*time.Hour {
+			return err
+		}
+		r.Daily, due = s.Now().UTC(), true
+		return s.write(r)
+	})
+	return due, err
 }

@@ -192,8 +192,7 @@ func (s *Seat) sum(known localFile, name string, info fs.FileInfo) (localFile, e
 	return localFile{file{Name: name, Sum: hex.EncodeToString(sum.Sum(nil)), Size: n}, info.ModTime().UnixNano()}, nil
 }
 
-// fetch brings the files of a head into the directory, and removes the memories that it does not
-// have. A file that the servers have lost is left out: the message that names it is damaged, as
+// fetch brings the files of a head into the directory, and removes those that it no longer names. A file that the servers have lost is left out: the message that names it is damaged, as
 // after the loss of a disk block.
 func (s *Seat) fetch(ctx context.Context, r *record, e envelope) error {
 	known := map[string]localFile{}
@@ -210,10 +209,8 @@ func (s *Seat) fetch(ctx context.Context, r *record, e envelope) error {
 		delete(known, f.Name)
 	}
 	for name := range known {
-		if path.Dir(name) == store.MemoryDir || name == store.MemoryFile {
-			if err := s.Store.Remove(name); err != nil {
-				return err
-			}
+		if err := s.Store.Remove(name); err != nil {
+			return err
 		}
 	}
 	r.Local = local

@@ -48,6 +48,8 @@ type record struct {
 	// Orphans is until when the turn of the host before is left alone.
 	Orphans time.Duration `json:"orphans,omitempty"`
 
+	Daily time.Time `json:"daily,omitzero"` // when DueDaily was true last
+
 	Local   []localFile `json:"local,omitempty"` // the files of Head.Files, as they are here
 	Trouble Trouble     `json:"trouble,omitempty"`
 	Detail  string      `json:"detail,omitempty"` // of the trouble
