@@ -90,6 +90,7 @@ var notLimits = map[string]string{
 	"fleet/seat.retryAfter":        "a pause within the limit fleet/seat.within",
 	"fleet/seat.uploadWithin":      "a bound of work: the next poll uploads the rest",
 	"internal/boot.clock":          "the number of a clock of the system",
+	"state/store.fleetPatience":    "how long is waited for servers, as state/store.commitPatience",
 	"state/store.rebases":          "offers of the same host that come late: one is possible at a time",
 	"cycle.fenceEvery":             "how often is looked",
 	"fleet.blocksAhead":            "how much is asked for at a time, which changes no result",
