@@ -50,6 +50,9 @@ func (s *Seat) Join(ctx context.Context, replace bool) (j Joined, err error) {
 				return err
 			}
 		}
+		if usable && e.Left && e.Host != s.Host && !replace {
+			return s.fail(&r, Left, e.Host) // it may have changed since, there
+		}
 		forgot := r.known && (r.Trouble == Forgot || r.Trouble == Foreign) && (!usable || older(e.Term, h.Revision, r))
 		switch {
 		case h.Revision > 0 && !usable && !replace && h.Body != nil:
@@ -153,8 +156,9 @@ func (s *Seat) Release(ctx context.Context) error {
 
 // Take moves the seat to this host. It asks the holder, and waits until the holder has released the
 // seat or its lease has run out, or until ctx ends. ring is called after the request is stored, to
-// wake the holder. waits is called with each reason to wait, at most once a second.
-func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(*StandbyError)) error {
+// wake the holder. waits is called with each reason to wait, at most once a second: a *StandbyError,
+// or the error of servers that do not answer.
+func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(error)) error {
 	asked := uint64(0)
 	for {
 		err := s.Store.Exclusive(ctx, func(c *store.Cache) error {
@@ -171,8 +175,10 @@ func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(
 		if err == nil || !isStandby && !fleet.Unsure(err) {
 			return errors.Join(err, s.withdraw(asked > 0))
 		}
+		if ctx.Err() == nil {
+			waits(err)
+		}
 		if isStandby {
-			waits(standby)
 			if asked != standby.Term && standby.Holder != "" {
 				if err := s.ask(ctx, standby.Term); err != nil {
 					return err

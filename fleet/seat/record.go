@@ -135,7 +135,7 @@ func (s *Seat) standby(r record, reason string) error {
 	return e
 }
 
-// busyTurn reports whether an agent may run for the turn of a state.
-func busyTurn(st state.State) bool {
+// Busy reports whether an agent may run for the turn of a state.
+func Busy(st state.State) bool {
 	return st.Turn.InAttempt() && !st.Turn.Pulled || st.Turn.Lingering()
 }

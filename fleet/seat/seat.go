@@ -122,7 +122,10 @@ func (s *Seat) trouble(why Trouble, detail string) error {
 	case Foreign:
 		text = fmt.Sprintf("THE STATE OF %s IN THE SERVERS HAS A WRONG SIGNATURE: somebody without the key of the agent wrote it (revision %s). Find out who may write to the servers, then run `agentstateloop fleet join --replace` on the host that acted last", s.Handle, detail)
 	case Left:
-		text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on %s alone. Remove the [fleet] table here, or run `agentstateloop fleet join` there", s.Handle, detail)
+		text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on %s alone. Run `agentstateloop uninstall` here, or `agentstateloop fleet join` there", s.Handle, detail)
+		if detail == s.Host {
+			text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on this host alone. Remove the [fleet] table, or run `agentstateloop fleet join`", s.Handle)
+		}
 	}
 	return &TroubleError{Trouble: why, Text: text}
 }
