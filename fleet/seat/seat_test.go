@@ -350,7 +350,7 @@ func TestTake(t *testing.T) {
 	turnLock, err := alpha.Store.TryLock(store.TurnLock)
 	check(t, err)
 	rings, polls := 0, 0
-	waits := func(*StandbyError) {
+	waits := func(error) {
 		switch polls++; polls {
 		case 2: // alpha works on a turn
 			check(t, alpha.Look(t.Context()))
@@ -388,7 +388,7 @@ func TestNoAuto(t *testing.T) {
 		w.now += time.Minute
 		wantStandby(t, beta.Look(t.Context()), "alpha")
 	}
-	check(t, beta.Take(t.Context(), func(context.Context) {}, func(*StandbyError) {}))
+	check(t, beta.Take(t.Context(), func(context.Context) {}, func(error) {}))
 }
 
 // TestTheServersForget removes accepted heads. The holder stops, and a person decides.
