@@ -106,6 +106,7 @@ start() {
     cp $n.key $n/server.key
     line=$(sed -n "s/^#   \(SERVER=$n\..*\)/\1/p" fleet.conf)
     (cd $n && exec ip netns exec $n sh -c "exec env $line" 2>log) &
+    echo $! >>pids
   done
   cp ca.pem "$home/.config/agentstateloop"
   for i in $(seq 300); do ! agentstateloop fleet create --check --admin-key admin.nk --ca-file ca.pem --url tls://n1.example.com,n2.example.com,n3.example.com 2>&1 | grep missing || return 0; sleep 0.1; done
@@ -119,7 +120,7 @@ const fleetEnd = `
 agentstateloop fleet create --check --admin-key admin.nk --ca-file ca.pem --url tls://n1.example.com,n2.example.com,n3.example.com goulard3120 dorlange3120
 agentstateloop -a goulard3120 doctor
 agentstateloop -a dorlange3120 doctor
-kill $(pgrep -f '^nats-server -c fleet.conf$' | head -n 1)
+kill $(head -n 1 pids)
 agentstateloop -a goulard3120 mesh send dorlange3120 'on two of three'
 agentstateloop -a dorlange3120 poll
 agentstateloop -a dorlange3120 inbox list | grep 'on two of three'
