@@ -113,6 +113,7 @@ func rooms() []room {
 		{testkit + "/mailtest", "IMAP and SMTP servers in the process", nil},
 		{testkit + "/membersgen", "writes state/members_gen.go", nil},
 		{testkit + "/memcarrier", "a mesh in memory, compared with the real one by a table", nil},
+		{testkit + "/memfleet", "the servers of an agent on several hosts in memory", nil},
 		{testkit + "/natsfaults", "breaks the mesh over NATS while agents write to each other", nil},
 		{testkit + "/powerloss", "simulates power cuts of the real program", nil},
 		{testkit + "/recording", "draws the demo as the animated picture of the README", nil},

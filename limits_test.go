@@ -80,7 +80,9 @@ var notLimits = map[string]string{
 	"internal/memory.checkInterval": "how often is looked",
 
 	// mail, mesh, fleet
+	"fleet.blocksAhead":            "how much is asked for at a time, which changes no result",
 	"fleet.chunksAhead":            "how much is asked for at a time, which changes no result",
+	"fleet.cluster":                "the number of an error of nats-server",
 	"fleet.day":                    "a unit",
 	"fleet.defaultPort":            "a port",
 	"fleet.duplicateInProcess":     "the number of an error of nats-server",
@@ -89,6 +91,9 @@ var notLimits = map[string]string{
 	"fleet.numberNoConsumer":       "the number of an error of nats-server",
 	"fleet.numberNoStream":         "the number of an error of nats-server",
 	"fleet.numberStoreFailed":      "the number of an error of nats-server",
+	"fleet.numberWrongLast":        "the number of an error of nats-server",
+	"fleet.numberWrongLastBusy":    "the number of an error of nats-server",
+	"fleet.oneServer":              "the number of an error of nats-server",
 	"fleet.pageBytes":              "how much is asked for at a time, which changes no result",
 	"fleet.pageRows":               "how much is asked for at a time, which changes no result",
 	"fleet.routePort":              "a port",

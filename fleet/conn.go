@@ -116,7 +116,7 @@ func (c *Conn) attempt(ctx context.Context, l *link, try func(context.Context, *
 	ctx, cancel := context.WithTimeout(ctx, c.patience())
 	defer cancel()
 	err := try(ctx, l)
-	if e, ok := errors.AsType[*Error](err); ok && e.lost && (e.Code == 0 || e.Err == errNoResponder && e.Code == 503) {
+	if e, ok := errors.AsType[*Error](err); ok && e.Lost && (e.Code == 0 || e.Err == errNoResponder && e.Code == 503) {
 		c.drop(l)
 	}
 	return err

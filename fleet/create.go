@@ -53,7 +53,12 @@ type Change struct {
 func Create(ctx context.Context, ask Ask, w Wanted) ([]Change, error) {
 	c := creation{ask: ask, Wanted: w}
 	for _, a := range Assets(w.Servers) {
-		if err := c.stream(ctx, a.Stream); err != nil {
+		err := c.stream(ctx, a.Stream)
+		if a.Fleet && noStorage(err) {
+			c.changes = append(c.changes, Change{Asset: a.Stream.Name, Did: Differs, What: []string{"missing: the servers have too little space for it"}, Hint: moreStorage()})
+			continue
+		}
+		if err != nil {
 			return c.changes, fmt.Errorf("%s: %w", a.Stream.Name, err)
 		}
 	}
@@ -132,6 +137,19 @@ const (
 func refusedAs(err error, number int) bool {
 	r, ok := errors.AsType[*Refusal](err)
 	return ok && r.Number == number
+}
+
+// noStorage reports whether the servers refused a stream because max_file_store has no room for its
+// limit. The configuration of an older fleet plan has no room for the streams of [fleet].
+func noStorage(err error) bool {
+	const oneServer, cluster = 10047, 10005
+	r, ok := errors.AsType[*Refusal](err)
+	return ok && (r.Number == oneServer || r.Number == cluster && strings.Contains(r.Text, "insufficient storage"))
+}
+
+// moreStorage returns the hint for streams without room.
+func moreStorage() string {
+	return fmt.Sprintf("only agents with [fleet] use it: set max_file_store to %dGB in the configuration of each server, reload or restart it, and run fleet create again", StoreSize()>>30)
 }
 
 // call sends a request to the API of JetStream, and decodes its answer.

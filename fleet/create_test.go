@@ -1,11 +1,13 @@
 package fleet_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,6 +189,63 @@ func TestCreateLeavesSettings(t *testing.T) {
 	}
 	if bytes := c.config("STREAM.INFO.KV_asl-who")["max_bytes"]; bytes != float64(64<<20) {
 		t.Errorf("the other setting of the registry is %v", bytes)
+	}
+}
+
+// TestCreateWithoutRoom checks that servers with the configuration of an older fleet plan, which have
+// no room for the streams of [fleet], get the others and the mailboxes, and a hint.
+func TestCreateWithoutRoom(t *testing.T) {
+	t.Parallel()
+	e := fleettest.StartBare(t, 1, "alice", "bob")
+	const now, before = "max_file_store: 20GB", "max_file_store: 6GB"
+	e.Configure(func(text string) string {
+		if !strings.Contains(text, now) {
+			t.Fatal(text)
+		}
+		return strings.Replace(text, now, before, 1)
+	})
+	c := administrator{t, fleettest.Asker(e.Conn(""))}
+	made := map[string]string{"KV_asl-head": fleet.Differs, "ASL_HIST": fleet.Differs, "ASL_FILE": fleet.Differs}
+	for asset, change := range c.create(false) {
+		want := cmp.Or(made[asset], fleet.Made)
+		if change.Did != want || (want == fleet.Differs) != strings.Contains(change.Hint, "set max_file_store to 20GB") {
+			t.Errorf("%+v", change)
+		}
+	}
+	e.Configure(func(text string) string { return strings.Replace(text, before, now, 1) })
+	for asset, change := range c.create(false) {
+		if want := map[bool]string{true: fleet.Made, false: fleet.Same}[made[asset] != ""]; change.Did != want || change.Hint != "" {
+			t.Errorf("with room: %+v", change)
+		}
+	}
+}
+
+// TestRefusalsForRoom checks which refusals of a stream mean that the servers have no room for it, and
+// that only the streams of [fleet] may be missing.
+func TestRefusalsForRoom(t *testing.T) {
+	for _, test := range []struct {
+		stream string
+		number int
+		text   string
+		left   bool
+	}{
+		{"ASL_HIST", 10047, "insufficient storage resources available", true},
+		{"ASL_HIST", 10005, "no suitable peers for placement, insufficient storage", true},
+		{"ASL_HIST", 10005, "no suitable peers for placement, offline", false},
+		{"ASL_HIST", 10023, "insufficient resources", false},
+		{"ASL_BLOB", 10047, "insufficient storage resources available", false},
+	} {
+		empty := refusing("STREAM.CREATE."+test.stream, []byte(`{"config":{}}`))
+		changes, err := fleet.Create(t.Context(), func(ctx context.Context, subject string, body []byte) ([]byte, error) {
+			if subject == "$JS.API.STREAM.CREATE."+test.stream {
+				return fmt.Appendf(nil, `{"error":{"code":400,"err_code":%d,"description":%q}}`, test.number, test.text), nil
+			}
+			return empty(ctx, subject, body)
+		}, fleet.Wanted{Handles: []string{"alice"}, Servers: 3})
+		left := slices.ContainsFunc(changes, func(c fleet.Change) bool { return c.Asset == test.stream && c.Did == fleet.Differs })
+		if left != test.left || (err == nil) != test.left || left && len(changes) != 9 {
+			t.Errorf("%+v: %+v, %v", test, changes, err)
+		}
 	}
 }
 

@@ -107,6 +107,9 @@ func (c *Conn) OfferHead(ctx context.Context, after uint64, body []byte) (revisi
 		return 0, err
 	}
 	m.Header[headerExpected] = []string{strconv.FormatUint(after, 10)}
+	if ctx.Err() != nil {
+		return 0, &Error{Err: context.Cause(ctx)}
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout())
 	defer cancel()
 	l, err := c.connect(ctx)
@@ -134,7 +137,7 @@ func (c *Conn) signed(ctx context.Context, subject, line string, body []byte) (*
 
 // certain returns an error of a call that has published nothing.
 func certain(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && e.lost {
+	if e, ok := errors.AsType[*Error](err); ok && e.Lost {
 		return &Error{Server: e.Server, Code: e.Code, Denied: e.Denied, Err: e.Err}
 	}
 	return err
@@ -195,7 +198,7 @@ func unsure(err error, subject string) error {
 		return err
 	}
 	copied := *e
-	copied.lost = true
+	copied.Lost = true
 	return &copied
 }
 

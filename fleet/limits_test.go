@@ -30,6 +30,10 @@ func TestLimits(t *testing.T) {
 		{Const: "headerRoom", Max: 4 << 10, Within: func(_ *testing.T, n int64) bool {
 			return within(MailboxStream, 66<<10+n) && within(BlobStream, 256<<10+n)
 		}},
+		{Const: "MaxHead", Max: 1<<20 - 8<<10, Within: func(t *testing.T, n int64) bool {
+			_, err := signingConn(t).signed(t.Context(), "", headLine("alice"), []byte(x(n)))
+			return err == nil && within(HeadStream, n+4<<10) && within(HistoryStream, n+4<<10)
+		}},
 		{Const: "maxReplicas", Max: 3, Within: func(_ *testing.T, n int64) bool { return Replicas(int(n)) == int(n) }},
 		{Const: "chunkSize", Max: 256 << 10, Within: func(_ *testing.T, n int64) bool {
 			return chunks(0) == 1 && chunks(n) == 1 && chunks(n+256<<10) == 2
@@ -126,6 +130,12 @@ func concurrentCalls(t *testing.T, n int64) (calls int64) {
 		}
 	})
 	return calls
+}
+
+// signingConn returns a connection that can sign.
+func signingConn(t *testing.T) *Conn {
+	seed, _ := newKey(t)
+	return &Conn{Handle: "alice", Seed: func(context.Context) (string, error) { return seed, nil }}
 }
 
 // unusedConn returns a connection without a server.

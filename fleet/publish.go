@@ -27,12 +27,16 @@ func (l *link) refusal(e apiError) error {
 	err := &Error{Server: l.server, Code: e.Code, Number: e.Number, Err: errors.New(plain.Line(plain.Cut(e.Text, 200)))}
 	const temporarilyUnavailable, duplicateInProcess = 10163, 10158
 	// After 503 and the two others, it is unknown whether the message is stored.
-	err.lost = e.Code == 503 && !err.Full() || e.Number == temporarilyUnavailable || e.Number == duplicateInProcess
-	if err.lost {
+	err.Lost = e.Code == 503 && !full(e) || e.Number == temporarilyUnavailable || e.Number == duplicateInProcess
+	if err.Lost {
 		err.Code = 503 // a repeat in progress gets a 409, which would end the retries of an outbox
 	}
 	return err
 }
+
+// full reports whether a limit of the stream refused the message. A server that closes a stream
+// answers with the same number, and the others may store the message.
+func full(e apiError) bool { return e.Number == numberStoreFailed && e.Text != "store is closed" }
 
 // stored reads the acknowledgement of a stream.
 func (f *flight) stored(a answer, stream string) (Stored, error) {
@@ -111,9 +115,8 @@ type Error struct {
 	Code   int    // the status of the server's answer, as in HTTP; 0 without an answer
 	Number int    // the server's own number for the error, such as 10077; 0 without a number
 	Denied bool   // the server refused the key, or the key lacks a right
+	Lost   bool   // an immediate retry may help; see Unsure
 	Err    error
-
-	lost bool // an immediate retry may help
 }
 
 func (e *Error) Error() string {
@@ -126,11 +129,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// numberStoreFailed is the server's number for a message that exceeds a limit of its stream.
+// numberStoreFailed is the server's number for a message that it cannot store, most often because
+// of a limit of the stream.
 const numberStoreFailed = 10077
 
 // Full reports whether a limit of the stream refused the message.
-func (e *Error) Full() bool { return e.Number == numberStoreFailed }
+func (e *Error) Full() bool { return e.Number == numberStoreFailed && !e.Lost }
 
 // ErrAuthority means that a server is not trusted: the certificates of this machine do not
 // prove the server's certificate.
@@ -145,35 +149,35 @@ var (
 // lostError returns an error after which the same call may succeed at once, on another
 // connection or after a moment.
 func lostError(server string, code int, err error) *Error {
-	return &Error{Server: server, Code: code, Err: err, lost: true}
+	return &Error{Server: server, Code: code, Err: err, Lost: true}
 }
 
 // lost reports whether a retry may help.
 func lost(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.lost
+	return ok && e.Lost
 }
 
 // connError returns the error of a connection in plain words.
 func connError(server string, err error) *Error {
-	e := &Error{Server: server, Err: err, lost: true}
+	e := &Error{Server: server, Err: err, Lost: true}
 	switch {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked),
 		errors.Is(err, nats.ErrAccountAuthExpired):
-		e.Denied, e.lost, e.Err = true, false, errors.New("key refused: is its public key in the configuration of the servers?")
+		e.Denied, e.Lost, e.Err = true, false, errors.New("key refused: is its public key in the configuration of the servers?")
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		e.lost, e.Err = false, errors.New("no keys configured: was it started with the configuration from fleet plan?")
+		e.Lost, e.Err = false, errors.New("no keys configured: was it started with the configuration from fleet plan?")
 	case errors.Is(err, nats.ErrPermissionViolation):
 		_, right, _ := strings.Cut(err.Error(), "Permissions Violation for ")
-		e.Denied, e.lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))
+		e.Denied, e.Lost, e.Err = true, false, fmt.Errorf("the key lacks a right: %s", plain.Line(plain.Cut(right, 200)))
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		e.lost, e.Err = false, errors.New("server does not support TLS")
+		e.Lost, e.Err = false, errors.New("server does not support TLS")
 	case isA[x509.UnknownAuthorityError](err):
-		e.lost, e.Err = false, ErrAuthority
+		e.Lost, e.Err = false, ErrAuthority
 	case isA[x509.HostnameError](err):
-		e.lost, e.Err = false, errors.New("server certificate not valid for the name in url")
+		e.Lost, e.Err = false, errors.New("server certificate not valid for the name in url")
 	case isA[x509.CertificateInvalidError](err):
-		e.lost, e.Err = false, errors.New("invalid server certificate: has it expired?")
+		e.Lost, e.Err = false, errors.New("invalid server certificate: has it expired?")
 	case errors.Is(err, nats.ErrMaxConnectionsExceeded):
 		e.Err = errors.New("too many connections")
 	case errors.Is(err, nats.ErrConnectionClosed), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, nats.ErrDisconnected),

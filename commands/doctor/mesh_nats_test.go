@@ -182,6 +182,9 @@ func storedMessages(t *testing.T, e *fleettest.Engine) (n int) {
 	return n
 }
 
+// fleetSubject matches the lines of a configuration that are only for agents with [fleet].
+var fleetSubject = regexp.MustCompile(`(?m)^.*(asl-head|asl\.hist|asl\.file).*\n`)
+
 // TestMissingRightsNamed checks that doctor names each missing right, stream and mailbox, on an
 // engine with one server.
 func TestMissingRightsNamed(t *testing.T) {
@@ -197,6 +200,12 @@ func TestMissingRightsNamed(t *testing.T) {
 			return text
 		}
 	}
+	e.Configure(func(text string) string { return fleetSubject.ReplaceAllString(text, "") })
+	for _, stream := range []string{fleet.HeadStream, fleet.HistoryStream, fleet.FileStream} {
+		e.Ask("STREAM.DELETE."+stream, nil, nil)
+	}
+	a.expect("servers of an older version", well, `ok mesh.rights: the key has all 17 rights`, `ok mesh.streams: ASL_BOX, ASL_BLOB, KV_asl-who, KV_asl-mesh: present`,
+		`info mesh.streams: an agent cannot read ASL_EVT, the settings`)
 	e.Configure(without(`"asl.box.*.goulard3120"`, `"cmd.agent.*.wakeup"`, `"cmd.agent.goulard3120.wakeup"`, `"$KV.asl-mesh.halt"`))
 	a.expect("missing rights", well,
 		`error mesh.rights: the key lacks a right: it may not publish to asl\.box\.\*\.goulard3120; .*fleet plan`,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -74,7 +75,8 @@ func wantContents(t testing.TB, e *fleettest.Engine, before string) {
 }
 
 // startExchange starts a server in which alice has sent bob two messages with a file, both are in
-// the registry, and both have announced a turn. It returns the file.
+// the registry, and both have announced a turn. alice has a head, a block, the same file and a
+// wish, and so has mallory. It returns the file.
 func startExchange(t testing.TB) (*fleettest.Engine, mesh.File) {
 	t.Helper()
 	e := fleettest.Start(t, "alice", "bob", "mallory")
@@ -93,6 +95,16 @@ func startExchange(t testing.TB) (*fleettest.Engine, mesh.File) {
 		Go(context.Context) error
 	}{alice, bob} {
 		for _, err := range []error{c.Register(t.Context(), mesh.Presence{}), c.Announce(t.Context(), mesh.Task{Event: "task.success", At: time.Now()}), c.Go(t.Context())} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, handle := range []string{"alice", "mallory"} {
+		c := e.Conn(handle)
+		_, err := c.OfferHead(t.Context(), 0, []byte("head of "+handle))
+		for _, err := range []error{err, c.PutBlock(t.Context(), 1, []byte("block of "+handle)), c.SetWish(t.Context(), []byte("wish of "+handle)),
+			c.PutFile(t.Context(), f.SHA256, f.Size, bytes.NewReader(secret))} {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,6 +135,48 @@ func wantExchange(t testing.TB, e *fleettest.Engine, f mesh.File) {
 	}
 }
 
+// wantFleet checks that alice finds the head, the block, the file and the wish that she stored.
+func wantFleet(t testing.TB, e *fleettest.Engine, f mesh.File) {
+	t.Helper()
+	alice := e.Conn("alice")
+	h, err := alice.LoadHead(t.Context())
+	if err != nil || string(h.Body) != "head of alice" || !h.Signed {
+		t.Errorf("the head of alice: %+v, %v", h, err)
+	}
+	wish, _, err := alice.LoadWish(t.Context())
+	if err != nil || string(wish) != "wish of alice" {
+		t.Errorf("the wish of alice: %s, %v", wish, err)
+	}
+	err = alice.GetBlocks(t.Context(), 1, 1, func(_ uint64, body []byte) error {
+		if string(body) != "block of alice" {
+			t.Errorf("the block of alice: %s", body)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Errorf("the block of alice: %v", err)
+	}
+	err = alice.GetFile(t.Context(), f.SHA256, f.Size, func(r io.Reader) error {
+		_, err := io.ReadAll(r)
+		return err
+	})
+	if err != nil {
+		t.Errorf("the file of alice: %v", err)
+	}
+	if _, err := alice.OfferHead(t.Context(), h.Revision, h.Body); err != nil {
+		t.Errorf("the next head of alice: %v", err)
+	}
+}
+
+// fleetSubjects returns the subjects of an agent on several hosts, by stream.
+func fleetSubjects(handle string, f mesh.File) map[string][]string {
+	return map[string][]string{
+		"KV_asl-head": {"$KV.asl-head." + handle, "$KV.asl-head." + handle + ".wish"},
+		"ASL_HIST":    {"asl.hist." + handle + ".1"},
+		"ASL_FILE":    {"asl.file." + handle + "." + f.SHA256 + ".0"},
+	}
+}
+
 // forbiddenRequests are requests that only the administrator or bob may make.
 func forbiddenRequests(f mesh.File) []*nats.Msg {
 	const api = "$JS.API."
@@ -135,7 +189,8 @@ func forbiddenRequests(f mesh.File) []*nats.Msg {
 	chunk := "asl.blob.bob.alice." + f.SHA256 + ".0"
 	// Reads.
 	add(`{"batch":10,"no_wait":true}`, api+"CONSUMER.MSG.NEXT.ASL_BOX.bob")
-	for _, stream := range []string{"ASL_BOX", "ASL_BLOB", "ASL_EVT", "KV_asl-who", "KV_asl-mesh"} {
+	for _, a := range fleet.Assets(1) {
+		stream := a.Stream.Name
 		add(`{"stream_name":"`+stream+`","config":{"ack_policy":"none","deliver_subject":"_INBOX_mallory.answer"}}`,
 			api+"CONSUMER.CREATE."+stream, api+"CONSUMER.CREATE."+stream+".mallory", api+"CONSUMER.DURABLE.CREATE."+stream+".mallory")
 		add(`{"seq":1}`, api+"STREAM.MSG.GET."+stream)
@@ -155,6 +210,14 @@ func forbiddenRequests(f mesh.File) []*nats.Msg {
 	add("", api+"CONSUMER.INFO.ASL_BOX.bob", api+"CONSUMER.DELETE.ASL_BOX.bob", api+"CONSUMER.PAUSE.ASL_BOX.bob", api+"CONSUMER.UNPIN.ASL_BOX.bob",
 		api+"CONSUMER.RESET.ASL_BOX.bob", api+"CONSUMER.LEADER.STEPDOWN.ASL_BOX.bob", api+"CONSUMER.DELETE.ASL_BOX.mallory",
 		api+"INFO", api+"STREAM.NAMES", api+"STREAM.LIST", api+"META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO")
+	for stream, subjects := range fleetSubjects("alice", f) {
+		for _, subject := range subjects {
+			add("", api+"DIRECT.GET."+stream+"."+subject)
+			for _, body := range []string{`{"seq":1}`, `{"last_by_subj":"` + subject + `"}`, `{"next_by_subj":"` + subject + `"}`, `{"multi_last":["` + subject + `"],"batch":10}`} {
+				add(body, api+"DIRECT.GET."+stream)
+			}
+		}
+	}
 	// Takes and removals.
 	for _, verdict := range []string{"+ACK", "+TERM", "-NAK", "+WPI", "+NXT", ""} {
 		add(verdict, "$JS.ACK.ASL_BOX.bob.1.1.1.1700000000000000000.0", "$JS.ACK.ASL_BOX.bob.1.2.2.1700000000000000000.0")
@@ -162,6 +225,11 @@ func forbiddenRequests(f mesh.File) []*nats.Msg {
 	// Writes as others.
 	add("{}", "asl.box.bob.alice", "asl.box.mallory.alice", chunk, "asl.blob.bob.alice."+f.SHA256+".1", "$KV.asl-who.alice", "$KV.asl-who.bob.alpha", "$KV.asl-mesh.other",
 		"evt.agent.alice.task", "_INBOX_bob.x", "_INBOX.x", "_R_.x", "$JS.FC.ASL_BOX.bob.x", "$JS.ACK.ASL_BLOB.mallory.1.1.1.1.0")
+	for _, subjects := range fleetSubjects("alice", f) {
+		add("{}", subjects...)
+	}
+	add("{}", "$KV.asl-head.alice.x", "$KV.asl-head.mallory.x", "$KV.asl-head.bob", "$KV.asl-head.bob.wish", "asl.hist.alice.2", "asl.hist.bob.1",
+		"asl.file.alice."+f.SHA256+".1", "asl.file.bob."+f.SHA256+".0")
 	return all
 }
 
@@ -181,7 +249,7 @@ func TestAgentsCannotTouchOthers(t *testing.T) {
 	}
 	for _, subject := range []string{
 		">", "*", "*.>", "asl.>", "asl.box.bob.*", "asl.box.mallory.*", "asl.blob.>", "cmd.agent.bob.wakeup", "cmd.agent.*.wakeup", "evt.agent.>",
-		"$KV.>", "$KV.asl-who.>", "_INBOX.>", "_INBOX_bob.>", "_INBOX_*.>", "*.answer", "_R_.>", "$JS.>", "$JS.ACK.>", "$JS.API.>", "$SYS.>",
+		"$KV.>", "$KV.asl-who.>", "_INBOX.>", "_INBOX_bob.>", "_INBOX_*.>", "*.answer", "_R_.>", "asl.hist.>", "asl.hist.alice.*", "asl.file.>", "$KV.asl-head.>", "$KV.asl-head.alice", "$KV.asl-head.alice.wish", "$JS.>", "$JS.ACK.>", "$JS.API.>", "$SYS.>",
 	} {
 		if _, err := mallory.ChanSubscribe(subject, mallory.Answer); err != nil {
 			t.Fatal(err)
@@ -190,6 +258,7 @@ func TestAgentsCannotTouchOthers(t *testing.T) {
 	}
 	wantContents(t, e, before)
 	wantExchange(t, e, f)
+	wantFleet(t, e, f)
 	mallory.Settle()
 	if len(mallory.Answer) > 0 {
 		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
@@ -227,6 +296,14 @@ func TestReplySubjects(t *testing.T) {
 			{Subject: "asl.box.bob.mallory", Data: []byte("not even JSON")},
 			{Subject: "asl.box.nobody.mallory", Data: []byte("{}")},
 			{Subject: "$JS.ACK.ASL_BOX.mallory.1.1.1.1700000000000000000.0", Data: []byte("+ACK")},
+			{Subject: "$JS.API.DIRECT.GET.KV_asl-head.$KV.asl-head.nobody"},
+			{Subject: "$KV.asl-head.mallory", Data: []byte("{}")},
+			{Subject: "asl.hist.mallory.2", Data: []byte("{}")},
+			{Subject: "asl.file.mallory." + f.SHA256 + ".0", Data: []byte("secret")},
+			{Subject: "$JS.API.DIRECT.GET.KV_asl-head.$KV.asl-head.mallory"}, // with the body and the headers that mallory has chosen
+			{Subject: "$JS.API.DIRECT.GET.KV_asl-head.$KV.asl-head.mallory.wish"},
+			{Subject: "$JS.API.DIRECT.GET.ASL_HIST.asl.hist.mallory.1"},
+			{Subject: "$JS.API.DIRECT.GET.ASL_FILE.asl.file.mallory." + f.SHA256 + ".0"},
 		} {
 			m.Reply = reply
 			_ = mallory.PublishMsg(m)
@@ -235,6 +312,7 @@ func TestReplySubjects(t *testing.T) {
 	}
 	wantContents(t, e, before)
 	wantExchange(t, e, f)
+	wantFleet(t, e, f)
 	if len(mallory.Answer) > 0 {
 		t.Errorf("mallory was answered: %s", (<-mallory.Answer).Data)
 	}
@@ -247,12 +325,14 @@ func TestDangerousHeaders(t *testing.T) {
 	e, f := startExchange(t)
 	mallory := e.Intrude("mallory")
 	before := serverContents(t, e, "mallory")
-	for _, subject := range []string{"asl.box.bob.mallory", "asl.blob.bob.mallory." + f.SHA256 + ".0", "evt.agent.mallory.task", "$KV.asl-who.mallory"} {
+	for _, subject := range []string{"asl.box.bob.mallory", "asl.blob.bob.mallory." + f.SHA256 + ".0", "evt.agent.mallory.task", "$KV.asl-who.mallory",
+		"$KV.asl-head.mallory", "$KV.asl-head.mallory.wish", "asl.hist.mallory.2", "asl.file.mallory." + f.SHA256 + ".0"} {
 		for _, header := range []nats.Header{
 			{"Nats-Rollup": {"all"}}, {"Nats-Rollup": {"sub"}}, {"KV-Operation": {"PURGE"}, "Nats-Rollup": {"sub"}}, {"Nats-TTL": {"1s"}, "Nats-Rollup": {"all"}},
 			{"Nats-Schedule": {"@every 1s"}, "Nats-Schedule-Target": {"asl.box.bob.alice"}}, {"Nats-Schedule": {"@at 2026-01-01T00:00:00Z"}, "Nats-Schedule-Target": {"$KV.asl-who.alice"}},
 			{"Nats-Incr": {"1"}}, {"Nats-Batch-Id": {"b"}, "Nats-Batch-Sequence": {"1"}, "Nats-Batch-Commit": {"1"}},
 			{"Nats-Expected-Stream": {"ASL_EVT"}}, {"Nats-Expected-Last-Sequence": {"0"}}, {"Nats-Stream-Source": {"ASL_BOX 1"}},
+			{"Nats-Expected-Last-Subject-Sequence": {"1"}, "Nats-Expected-Last-Subject-Sequence-Subject": {"$KV.asl-head.alice"}},
 			{"Nats-Request-Info": {`{"acc":"ASL","svc":"ASL"}`}, "Nats-Rollup": {"all"}},
 		} {
 			_ = mallory.PublishMsg(&nats.Msg{Subject: subject, Header: header, Data: []byte("{}"), Reply: mallory.Inbox})
@@ -261,6 +341,7 @@ func TestDangerousHeaders(t *testing.T) {
 	mallory.Settle()
 	wantContents(t, e, before)
 	wantExchange(t, e, f)
+	wantFleet(t, e, f)
 }
 
 // TestForgedHalt checks that everybody can halt the mesh, that only a known key can lift HALT, and
@@ -352,4 +433,5 @@ func TestForgedHalt(t *testing.T) {
 	})
 	setAckWait(t, e, "bob", time.Minute)
 	wantExchange(t, e, f)
+	wantFleet(t, e, f)
 }

@@ -45,7 +45,7 @@ func wait(ctx context.Context, d time.Duration) {
 
 // run harms the engine while agents work, and checks that nothing is lost or done twice. timeout is
 // that of their requests, patience that of their questions.
-func run(t *testing.T, seed uint64, timeout, patience time.Duration, between *wire, harm func(context.Context, *world)) {
+func run(t *testing.T, seed uint64, timeout, patience time.Duration, between *fleettest.Wire, harm func(context.Context, *world)) {
 	skipUnlessReal(t)
 	t.Parallel()
 	w := newWorld(t, timeout, patience, between)
@@ -74,7 +74,7 @@ func TestAnswersAreThrownAway(t *testing.T) {
 	th := newThief(map[string]int{
 		"PubAck": 5, "post": 3, "delivery": 5, "end of a pull": 3, "pull": 3, "acknowledgement": 15, "ring": 30,
 	}, 1)
-	run(t, 2, 4*time.Second, 20*time.Hour, &wire{th.pass}, func(ctx context.Context, _ *world) {
+	run(t, 2, 4*time.Second, 20*time.Hour, &fleettest.Wire{Pass: th.pass}, func(ctx context.Context, _ *world) {
 		repeat(ctx, 1, func() { wait(ctx, 12*time.Second) })
 		// On a busy machine a kind may be rare.
 		for n := 0; n < 20 && th.missed() != ""; n++ {

@@ -61,7 +61,7 @@ func runDoomed(text string) int {
 	}
 	m := d.member()
 	points := &points{last: d.Point}
-	m.client.Dial = wire{points.frame}.dial
+	m.client.Dial = fleettest.Wire{Pass: points.frame}.Dial
 	m.Store.Hook = func(string, string) error { points.pass(""); return nil }
 	if _, err := m.Poll(context.Background(), cycle.PollOptions{}); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -82,8 +82,8 @@ type points struct {
 	n               int
 }
 
-func (p *points) frame(f frame) bool {
-	p.pass(f.kind())
+func (p *points) frame(f fleettest.Frame) bool {
+	p.pass(kindOf(f))
 	return true
 }
 

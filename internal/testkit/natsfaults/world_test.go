@@ -35,7 +35,7 @@ const (
 
 // newWorld starts it. What w carries may be nil: then nothing lies between the agents and
 // the servers.
-func newWorld(t *testing.T, timeout, patience time.Duration, w *wire) *world {
+func newWorld(t *testing.T, timeout, patience time.Duration, w *fleettest.Wire) *world {
 	var handles []string
 	for n := range agents {
 		handles = append(handles, "agent"+strconv.Itoa(n))
@@ -50,7 +50,7 @@ func newWorld(t *testing.T, timeout, patience time.Duration, w *wire) *world {
 		client := wo.engine.Client(handle)
 		client.Timeout, client.Now = timeout, wo.clock.now
 		if w != nil {
-			client.Dial = w.dial
+			client.Dial = w.Dial
 		}
 		m := newMember(client)
 		m.patience = patience
