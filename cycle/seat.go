@@ -11,7 +11,6 @@ import (
 	"agentstateloop/fleet/seat"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
-	"agentstateloop/turn"
 )
 
 // SeatError means that the servers did not tell who acts for the agent, so this host does nothing.
@@ -75,7 +74,7 @@ func (c core) sweep(ctx context.Context) error {
 		dirs = append(dirs, store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch))
 	}
 	for _, dir := range dirs {
-		if err := turn.Kill(ctx, c.store.Path(dir)); err != nil {
+		if _, err := c.endAgent(ctx, c.store.Path(dir), 0); err != nil {
 			return fmt.Errorf("kill the agent in %s, because the seat is lost: %w", dir, err)
 		}
 	}
@@ -126,7 +125,7 @@ func (c core) fence(ctx context.Context, dir string, cancel context.CancelCauseF
 				cancel(errLost)
 			case seat.Kill:
 				cancel(errLost)
-				_ = turn.Kill(context.WithoutCancel(ctx), dir) // the sweep of the next poll tries again
+				_, _ = c.endAgent(context.WithoutCancel(ctx), dir, 0) // the sweep of the next poll tries again
 				return
 			}
 			waiting := ctx
