@@ -1,0 +1,67 @@
+package fleetsim_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"agentstateloop/internal/testkit/fleetsim"
+)
+
+var (
+	seed  = flag.Int64("seed", -1, "play only the story of this seed")
+	seeds = flag.Int("seeds", 300, "play so many stories")
+	first = flag.Int64("first", 0, "begin with this seed")
+)
+
+// TestFleet plays stories.
+func TestFleet(t *testing.T) {
+	if *seed >= 0 {
+		*first, *seeds = *seed, 1
+	}
+	began, passed, count, failed := time.Now(), time.Duration(0), map[string]int{}, 0
+	for n := *first; n < *first+int64(*seeds); n++ {
+		out := play(t, n)
+		passed += out.Time
+		for what, k := range out.Count {
+			count[what] += k
+		}
+		if out.Broken != "" || *seed >= 0 {
+			t.Logf("seed %d:\n%s", n, strings.Join(out.Log, "\n"))
+		}
+		if out.Broken != "" {
+			t.Errorf("seed %d: %s", n, out.Broken)
+			if failed++; failed == 5 {
+				break
+			}
+		}
+	}
+	t.Logf("%d stories, %v in %v: %v", *seeds, passed, time.Since(began), count)
+}
+
+// play plays the story of a seed.
+func play(t *testing.T, n int64) (out fleetsim.Outcome) {
+	dir, err := os.MkdirTemp(tempDir(), "fleetsim-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	synctest.Test(t, func(t *testing.T) {
+		out, err = fleetsim.Play(dir, fleetsim.Make(n))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// tempDir returns a folder in memory, if there is one.
+func tempDir() string {
+	if _, err := os.Stat("/dev/shm"); err == nil {
+		return "/dev/shm"
+	}
+	return ""
+}
