@@ -44,7 +44,7 @@ func isInternal(folder string) bool {
 var house = rooms()
 
 func rooms() []room {
-	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "cron", "cron/timer", "turn", "turn/box", "turn/relay", "state", "state/store"}
+	leaves := []string{"mail", "mail/message", "mail/trust", "mesh", "fleet", "fleet/seat", "cron", "cron/timer", "turn", "turn/box", "turn/relay", "state", "state/store"}
 	belowCycle := slices.Concat([]string{"cycle/view", "cycle/files", "cycle/heartbeat", "cycle/hook", "cycle/prompt", "cycle/quarantine"}, leaves)
 	fromCycle := slices.Concat([]string{"cycle"}, belowCycle)
 	config := slices.Concat([]string{"commands/terminal", "mesh/natsmesh", "turn/react", "turn/toolserver"}, fromCycle)
@@ -85,6 +85,7 @@ func rooms() []room {
 		{"mesh", "localMesh: the client, and an embedded mesh", []string{"state"}},
 		{"mesh/natsmesh", "the mesh over NATS, between machines", []string{"fleet", "mesh", "state"}},
 		{"fleet", "NATS servers, their subjects, keys, signatures and rights", []string{"state"}},
+		{"fleet/seat", "one agent on several hosts: who acts, and until when", []string{"fleet", "state", "state/store"}},
 		{"cron", "the crontab line: text editing, and crontab(1)", []string{"state"}},
 		{"cron/timer", "units that poll without cron: systemd timers, launchd agents", []string{"cron", "state"}},
 		{"turn", "runs the agent on one message: a subprocess, its event stream, its sandboxes", []string{"state", "turn/box"}},
@@ -95,6 +96,7 @@ func rooms() []room {
 		{"turn/toolserver", "MCP servers as tools of the built-in loop", []string{"turn/box", "turn/react"}},
 
 		{"internal/account", "the user who runs the program: home directory and name", nil},
+		{"internal/boot", "the clock since the start of the machine, which counts sleep", nil},
 		{"internal/capture", "runs a program, and keeps its output up to a limit", nil},
 		{"internal/lazy", "regular expressions that are compiled at their first use", nil},
 		{"internal/members", "writes and reads JSON without reflection", []string{"internal/order"}},

@@ -17,6 +17,7 @@ import (
 	"agentstateloop/cycle/quarantine"
 	"agentstateloop/cycle/view"
 	"agentstateloop/fleet"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/mesh"
 	"agentstateloop/state/store"
@@ -31,7 +32,7 @@ const (
 	exitRefused = 4  // of nudge --wait: refused by HALT or the mesh; of report and answer: the report is not expected
 	exitTimeout = 5  // of nudge --wait
 	exitFailed  = 6  // of nudge --wait: a turn or a delivery failed
-	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is running
+	exitBusy    = 75 // EX_TEMPFAIL of sysexits: another poll is running, or another host acts
 )
 
 // sourceError reports that the cycle ran but failed to read a source.
@@ -57,8 +58,11 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*config.Error](err); ok {
 		return exitUsage
 	}
-	if errors.Is(err, cycle.ErrNoMesh) || is[*cycle.MovedError](err) {
+	if errors.Is(err, cycle.ErrNoMesh) || is[*cycle.MovedError](err) || is[*seat.TroubleError](err) {
 		return exitUsage
+	}
+	if is[*seat.StandbyError](err) {
+		return exitBusy
 	}
 	if e, ok := errors.AsType[*relayedError](err); ok {
 		return e.code
@@ -66,13 +70,13 @@ func exitCode(err error) int {
 	if e, ok := errors.AsType[*waitError](err); ok {
 		return e.code
 	}
-	if _, ok := errors.AsType[*sourceError](err); ok {
+	if is[*sourceError](err) || is[*cycle.SeatError](err) {
 		return exitSource
 	}
 	if isUnexpectedReport(err) {
 		return exitRefused
 	}
-	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrRunning) {
+	if errors.Is(err, cycle.ErrBusy) || errors.Is(err, listen.ErrRunning) || errors.Is(err, seat.ErrBusy) {
 		return exitBusy
 	}
 	return exitError
@@ -90,7 +94,7 @@ const (
 	codeRefused     errorCode = "refused"       // HALT, the mesh or the agent refuses it
 	codeTimedOut    errorCode = "timed_out"     // a wait timed out
 	codeFailed      errorCode = "failed"        // a turn, a delivery or a check failed
-	codeBusy        errorCode = "busy"          // another process is working on it; try again
+	codeBusy        errorCode = "busy"          // another process or host is working on it
 	codeNotFound    errorCode = "not_found"     // the named item does not exist
 	codeEmpty       errorCode = "empty"         // there are no pending messages
 	codeNotAllowed  errorCode = "not_allowed"   // this turn may not call the command
@@ -150,7 +154,7 @@ func errorCodeOf(err error) errorCode {
 	if e, ok := errors.AsType[*codedError](err); ok {
 		return e.code
 	}
-	if _, ok := errors.AsType[*config.Error](err); ok || errors.Is(err, cycle.ErrNoMesh) || is[*cycle.MovedError](err) {
+	if _, ok := errors.AsType[*config.Error](err); ok || errors.Is(err, cycle.ErrNoMesh) || is[*cycle.MovedError](err) || is[*seat.TroubleError](err) {
 		return codeConfig
 	}
 	switch exitCode(err) {

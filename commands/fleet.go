@@ -19,11 +19,15 @@ import (
 func fleetCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "fleet",
-		Usage: "set up NATS servers as a mesh for agents on many machines",
+		Usage: "set up NATS servers as a mesh, and an agent on several hosts",
 		Subcommands: []*cli.Command{
 			fleetKeyCommand(p),
 			fleetPlanCommand(p),
 			fleetCreateCommand(p),
+			fleetJoinCommand(p),
+			fleetLeaveCommand(p),
+			fleetTakeCommand(p),
+			fleetReleaseCommand(p),
 		},
 	}
 }

@@ -119,6 +119,18 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 	if !p.due(s) {
 		return s, nil
 	}
+	if more, err := p.removeOld(s); err != nil || more {
+		return s, err // the next cycle goes on
+	}
+	held, err := quarantine.Folder{Store: p.store}.Count()
+	if err != nil {
+		return s, err
+	}
+	return p.journal.commit(ctx, state.Pruned{Before: now.Add(-p.keep)}, state.QuarantineHolds{Items: held})
+}
+
+// removeOld does the removals of prune, at most pruneAtOnce of them.
+func (p *pruner) removeOld(s state.State) (more bool, err error) {
 	needed := map[string]bool{}
 	for _, name := range named(s, p.filesOf) {
 		needed[name] = true
@@ -129,20 +141,16 @@ func (p *pruner) prune(ctx context.Context, s state.State) (state.State, error) 
 	left := pruneAtOnce
 	for _, folder := range []string{store.TurnsDir, store.MessagesDir, store.OutboxDir, store.SentDir, store.QuarantineDir} {
 		spared := func(name string) bool { return needed[path.Join(folder, name)] }
-		n, err := p.store.Prune(folder, now.Add(-p.keep), spared, left)
+		n, err := p.store.Prune(folder, p.now().Add(-p.keep), spared, left)
 		if err != nil {
-			return s, err
+			return false, err
 		}
 		if left -= n; left == 0 {
-			return s, nil // the next cycle goes on
+			return true, nil
 		}
 	}
 	p.makeWritable(s.Turn.TurnID)
-	held, err := quarantine.Folder{Store: p.store}.Count()
-	if err != nil {
-		return s, err
-	}
-	return p.journal.commit(ctx, state.Pruned{Before: now.Add(-p.keep)}, state.QuarantineHolds{Items: held})
+	return false, nil
 }
 
 // filesOf returns the files that a payload of the mesh names.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
+	"strings"
 	"time"
 
 	"agentstateloop/cycle/files"
@@ -28,10 +31,32 @@ func (p *poller) hold(ctx context.Context) error {
 	if err := p.sweep(ctx); err != nil {
 		return err
 	}
-	if err := p.seat.Look(context.WithoutCancel(ctx)); err != nil {
+	err := p.seat.Look(context.WithoutCancel(ctx))
+	if standby, ok := errors.AsType[*seat.StandbyError](err); ok {
+		if err := p.tidy(); err != nil {
+			p.logf("remove old files: %v", err)
+		}
+		return standby
+	}
+	if err != nil {
 		return p.seatError(err)
 	}
 	return p.takeSeat(ctx)
+}
+
+// tidy removes old files from the directory of a standby, once a day. Everywhere else the removal is
+// a part of a cycle.
+func (p *poller) tidy() error {
+	due, err := p.seat.DueDaily()
+	if err != nil || !due || p.cycle.pruner.keep == 0 {
+		return err
+	}
+	s, err := p.store.Read()
+	if err != nil {
+		return err
+	}
+	_, err = p.cycle.pruner.removeOld(s)
+	return err
 }
 
 // seatError sorts an error of package seat.
@@ -55,7 +80,37 @@ func (p *poller) takeSeat(ctx context.Context) error {
 	if err != nil || !v.Here || s.Seat == (state.Seat{Host: v.Holder, Term: v.Term}) {
 		return err
 	}
-	_, err = p.cycle.journal.commit(ctx, state.TookSeat{Host: v.Holder, Term: v.Term})
+	if err := p.fileSent(s); err != nil {
+		return err
+	}
+	held, err := p.cycle.sweeper.folder.Count() // the quarantine is of this host
+	if err != nil {
+		return err
+	}
+	_, err = p.cycle.journal.commit(ctx, state.TookSeat{Host: v.Holder, Term: v.Term}, state.QuarantineHolds{Items: held})
+	return err
+}
+
+// fileSent moves mails that the host before has sent from outbox/, where the servers list them, to
+// sent/: our text is found there in answers to them.
+func (p *poller) fileSent(s state.State) error {
+	waiting := map[string]bool{}
+	for _, name := range named(s, func(string, string) []string { return nil }) {
+		waiting[name] = true
+	}
+	entries, err := os.ReadDir(p.store.Path(store.OutboxDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		name := path.Join(store.OutboxDir, e.Name())
+		if path.Ext(name) != ".eml" || waiting[name] {
+			continue
+		}
+		if err := p.store.Move(name, path.Join(store.SentDir, strings.ToLower(e.Name()))); err != nil {
+			return err
+		}
+	}
 	return err
 }
 

@@ -117,7 +117,7 @@ func (s *Seat) open(r *record, h fleet.Head) (envelope, error) {
 }
 
 // fail records a trouble and returns its error. The seat stays: if the servers show the right head
-// again, this host goes on. Until then nothing is accepted, so nothing begins, and the lease ends.
+// again, this host goes on. Until then the servers accept no head, so the lease ends.
 func (s *Seat) fail(r *record, why Trouble, detail string) error {
 	if r.known {
 		r.Trouble, r.Detail = why, detail
@@ -154,13 +154,15 @@ const (
 	maxTries   = int(within / retryAfter)
 )
 
-// Accept implements store.Arbiter: it stores what the next state needs, then offers it.
+// Accept implements store.Arbiter: it stores the files and blocks of the next state, then offers it.
 func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, data []byte) error {
 	r, err := s.read()
 	if err != nil {
 		return err
 	}
-	e, err := s.next(ctx, &r, next, data)
+	within, cancel := context.WithTimeout(ctx, uploadWithin)
+	defer cancel()
+	e, err := s.next(within, &r, next, data)
 	if err != nil {
 		return err
 	}
@@ -171,8 +173,6 @@ func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, dat
 func (s *Seat) next(ctx context.Context, r *record, next state.State, data []byte) (envelope, error) {
 	e := envelope{header: r.Head, state: data}
 	e.Agent, e.Serial, e.Host, e.Program, e.Lease, e.To = s.Handle, next.Serial, s.Host, s.Program, s.Lease, ""
-	ctx, cancel := context.WithTimeout(ctx, uploadWithin)
-	defer cancel()
 	if err := s.upload(ctx, r, &e, next); err != nil {
 		return envelope{}, fmt.Errorf("store the files of the state in the servers: %w", err)
 	}
@@ -214,7 +214,7 @@ func (s *Seat) offer(ctx context.Context, c *store.Cache, r *record, e envelope)
 			return s.refused(ctx, c, r, local, e, refused.Last, sent)
 		case fleet.Unsure(err):
 			doubt = err
-		case doubt == nil: // nothing was stored
+		case doubt == nil: // no offer was stored
 			r.Unsettled = false
 			return errors.Join(err, s.write(*r))
 		}

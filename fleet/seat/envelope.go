@@ -42,9 +42,10 @@ type header struct {
 	Serial uint64 `json:"serial"` // of the state
 
 	// Blocks is the number of blocks of the history in the servers. BlocksEnd is the last line in
-	// them.
+	// them. Series changes if the blocks begin again, in other servers.
 	Blocks    uint64      `json:"blocks,omitempty"`
 	BlocksEnd store.Place `json:"blocks_end,omitzero"`
+	Series    string      `json:"series,omitempty"`
 
 	Files    []file    `json:"files,omitempty"`
 	Uploaded time.Time `json:"uploaded,omitzero"` // when all files were uploaded together

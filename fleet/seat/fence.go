@@ -1,10 +1,12 @@
 package seat
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // MayBegin returns nil if this host may begin an effect now, and then for how long the effect may
@@ -35,7 +37,7 @@ func (s *Seat) Here() error {
 	return s.refusal(r, state.State{})
 }
 
-// Fence is what the lease asks of the processes that run here.
+// Fence is the state of the lease, for the processes that run here.
 type Fence int
 
 // The fences. An agent that runs must get TERM, or KILL at once.
@@ -45,12 +47,12 @@ const (
 	Kill
 )
 
-// Fence returns what must happen to an agent that runs here (F2, F3), and after which time to ask
+// Fence returns the fence of an agent that runs here (F2, F3), and after which time to ask
 // again. It uses no network. A record that cannot be read counts as a lost seat.
 func (s *Seat) Fence() (f Fence, again time.Duration) {
 	r, err := s.read()
 	switch {
-	case err == nil && !r.known: // nothing has begun under a lease
+	case err == nil && !r.known: // no agent was started under a lease
 		return Free, time.Minute
 	case err != nil, !r.Holds:
 		return Kill, 0
@@ -74,7 +76,7 @@ func (s *Seat) Orphaned() (time.Duration, error) {
 	return max(0, r.Orphans-r.now), nil
 }
 
-// View is what this host knows about the seat.
+// View is the knowledge of this host about the seat.
 type View struct {
 	Joined  bool
 	Here    bool // this host holds the seat
@@ -92,7 +94,7 @@ type View struct {
 	Text    string // of the trouble, or ""
 }
 
-// View returns what this host knows. It uses no network, and takes no lock.
+// View returns the knowledge of this host. It uses no network, and takes no lock.
 func (s *Seat) View() (View, error) {
 	r, err := s.read()
 	if err != nil {
@@ -115,4 +117,17 @@ func (s *Seat) View() (View, error) {
 		v.Trouble, v.Text = NotJoined, s.trouble(NotJoined, "").Error()
 	}
 	return v, nil
+}
+
+// DueDaily reports, once a day, that a chore of this host is due.
+func (s *Seat) DueDaily() (due bool, err error) {
+	err = s.Store.Exclusive(context.Background(), func(*store.Cache) error {
+		r, err := s.read()
+		if err != nil || !r.known || s.Now().Sub(r.Daily).Abs() < 24*time.Hour {
+			return err
+		}
+		r.Daily, due = s.Now().UTC(), true
+		return s.write(r)
+	})
+	return due, err
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -95,8 +94,9 @@ func (s *Seat) scan(before []localFile, names []string) (files []localFile, err 
 	for _, f := range before {
 		known[f.Name] = f
 	}
-	named := map[string]bool{}
+	named, wanted := map[string]bool{}, map[string]bool{}
 	for _, name := range names {
+		wanted[name] = true
 		err := s.walk(name, func(name string, info fs.FileInfo) error {
 			if named[name] {
 				return nil
@@ -114,7 +114,7 @@ func (s *Seat) scan(before []localFile, names []string) (files []localFile, err 
 		}
 	}
 	for _, f := range before {
-		if slices.Contains(names, f.Name) && !named[f.Name] {
+		if wanted[f.Name] && !named[f.Name] {
 			named[f.Name], f.Past = true, false
 			files = append(files, f)
 		}
@@ -192,8 +192,7 @@ func (s *Seat) sum(known localFile, name string, info fs.FileInfo) (localFile, e
 	return localFile{file{Name: name, Sum: hex.EncodeToString(sum.Sum(nil)), Size: n}, info.ModTime().UnixNano()}, nil
 }
 
-// fetch brings the files of a head into the directory, and removes the memories that it does not
-// have. A file that the servers have lost is left out: the message that names it is damaged, as
+// fetch brings the files of a head into the directory, and removes those that it no longer names. A file that the servers have lost is left out: the message that names it is damaged, as
 // after the loss of a disk block.
 func (s *Seat) fetch(ctx context.Context, r *record, e envelope) error {
 	known := map[string]localFile{}
@@ -210,10 +209,8 @@ func (s *Seat) fetch(ctx context.Context, r *record, e envelope) error {
 		delete(known, f.Name)
 	}
 	for name := range known {
-		if path.Dir(name) == store.MemoryDir || name == store.MemoryFile {
-			if err := s.Store.Remove(name); err != nil {
-				return err
-			}
+		if err := s.Store.Remove(name); err != nil {
+			return err
 		}
 	}
 	r.Local = local

@@ -86,7 +86,7 @@ func (s *Seat) install(ctx context.Context, c *store.Cache, r *record, e envelop
 		return err
 	}
 	first := r.Head.Blocks + 1
-	if !r.known || last == (store.Place{}) {
+	if !r.known || r.Head.Series != e.Series || last == (store.Place{}) {
 		first = 1
 	}
 	for ; first <= e.Blocks; first += blocksAtOnce {

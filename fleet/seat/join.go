@@ -1,6 +1,7 @@
 package seat
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,13 +20,13 @@ type Joined struct {
 	Term    uint64
 	Made    bool // the servers had no state: they have that of this directory now
 	Aside   bool // the state of this directory was set aside
-	Already bool // nothing was to be done
+	Already bool // this host was a member before
 }
 
 // Join brings this directory into the fleet. If the servers have no state of the agent, they get
 // that of this directory, and this host has the seat. Otherwise the directory becomes a copy of
 // theirs, and the host a standby. A state of another life is refused. With replace it is set aside;
-// but if the servers have lost what this host wrote last, or their state has a wrong signature, they
+// but if the servers have lost the last head of this host, or their state has a wrong signature, they
 // get the state of this directory.
 //
 // Join may be interrupted at any point, and repeated.
@@ -49,6 +50,9 @@ func (s *Seat) Join(ctx context.Context, replace bool) (j Joined, err error) {
 				return err
 			}
 		}
+		if usable && e.Left && e.Host != s.Host && !replace {
+			return s.fail(&r, Left, e.Host) // it may have changed since, there
+		}
 		forgot := r.known && (r.Trouble == Forgot || r.Trouble == Foreign) && (!usable || older(e.Term, h.Revision, r))
 		switch {
 		case h.Revision > 0 && !usable && !replace && h.Body != nil:
@@ -70,7 +74,7 @@ func (s *Seat) create(ctx context.Context, c *store.Cache, r *record, h fleet.He
 	r.known, r.Trouble, r.Detail = true, "", ""
 	r.demote()
 	r.Revision = h.Revision
-	r.Head = header{Term: max(before.Term, r.Head.Term), Blocks: before.Blocks, BlocksEnd: before.BlocksEnd}
+	r.Head = header{Term: max(before.Term, r.Head.Term), Blocks: before.Blocks, BlocksEnd: before.BlocksEnd, Series: cmp.Or(before.Series, s.NewID())}
 	r.Local, r.Seen = nil, sighting{}
 	data, err := c.Data()
 	if err != nil {
@@ -152,8 +156,9 @@ func (s *Seat) Release(ctx context.Context) error {
 
 // Take moves the seat to this host. It asks the holder, and waits until the holder has released the
 // seat or its lease has run out, or until ctx ends. ring is called after the request is stored, to
-// wake the holder. waits is called with each reason to wait, at most once a second.
-func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(*StandbyError)) error {
+// wake the holder. waits is called with each reason to wait, at most once a second: a *StandbyError,
+// or the error of servers that do not answer.
+func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(error)) error {
 	asked := uint64(0)
 	for {
 		err := s.Store.Exclusive(ctx, func(c *store.Cache) error {
@@ -170,8 +175,10 @@ func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(
 		if err == nil || !isStandby && !fleet.Unsure(err) {
 			return errors.Join(err, s.withdraw(asked > 0))
 		}
+		if ctx.Err() == nil {
+			waits(err)
+		}
 		if isStandby {
-			waits(standby)
 			if asked != standby.Term && standby.Holder != "" {
 				if err := s.ask(ctx, standby.Term); err != nil {
 					return err

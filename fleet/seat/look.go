@@ -115,7 +115,7 @@ func (s *Seat) giveUp(ctx context.Context, c *store.Cache, r *record, to string)
 		return ErrBusy
 	}
 	defer lock.Unlock()
-	if busyTurn(c.State) {
+	if Busy(c.State) {
 		return ErrBusy
 	}
 	err = s.renew(ctx, c, r, func(e *envelope) { e.Lease, e.To = 0, to })
@@ -171,7 +171,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 }
 
 // older reports whether a head is older than one that this host has seen. The servers may have been
-// made again since, so a higher term is newer whatever its revision.
+// made again since, so a higher term is newer even with a lower revision.
 func older(term, revision uint64, r record) bool {
 	if seen := r.Seen; seen.Revision > 0 {
 		return term < seen.Term || term == seen.Term && revision < seen.Revision
@@ -241,7 +241,7 @@ func (s *Seat) lapsed(r record) bool {
 
 // claim takes the seat: a compare-and-set on the head whose holder is silent, with the next term.
 func (s *Seat) claim(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
-	if e.Lease > 0 && busyTurn(c.State) {
+	if e.Lease > 0 && Busy(c.State) {
 		r.Orphans = r.now + within + orphanWait(e.Lease)
 	}
 	e.Term, e.Seat, e.Host, e.Program, e.Lease, e.To, e.Beat = e.Term+1, s.NewID(), s.Host, s.Program, s.Lease, "", 0

@@ -10,7 +10,7 @@ import (
 	"agentstateloop/state"
 )
 
-// RecordFile holds what this host knows about the seat. It is of this host alone: a copy of the
+// RecordFile holds the knowledge of this host about the seat. It is of this host alone: a copy of the
 // file gives no right to act.
 const RecordFile = "fleet.json"
 
@@ -33,7 +33,7 @@ type record struct {
 	Size     int    `json:"size"` // of that head in the servers, in bytes
 
 	// Holds is set while this host has the seat of Head. End is when its lease ends; 0: unknown, so
-	// nothing may begin before the next accepted head.
+	// no effect may begin before the next accepted head.
 	Holds bool          `json:"holds,omitempty"`
 	End   time.Duration `json:"end,omitempty"`
 
@@ -47,6 +47,8 @@ type record struct {
 
 	// Orphans is until when the turn of the host before is left alone.
 	Orphans time.Duration `json:"orphans,omitempty"`
+
+	Daily time.Time `json:"daily,omitzero"` // when DueDaily was true last
 
 	Local   []localFile `json:"local,omitempty"` // the files of Head.Files, as they are here
 	Trouble Trouble     `json:"trouble,omitempty"`
@@ -101,7 +103,7 @@ func (s *Seat) read() (record, error) {
 	if r.Boot != boot {
 		wait := orphanWait(max(r.Head.Lease, MinLease))
 		if r.Boot, r.End, r.Seen.First = boot, 0, 0; r.Orphans > 0 {
-			r.Orphans = now + wait // the old times say nothing about this boot
+			r.Orphans = now + wait // the times of another boot do not count
 		}
 		r.Seen.Revision = 0 // so that the wait begins again
 	}
@@ -133,7 +135,7 @@ func (s *Seat) standby(r record, reason string) error {
 	return e
 }
 
-// busyTurn reports whether an agent may run for the turn of a state.
-func busyTurn(st state.State) bool {
+// Busy reports whether an agent may run for the turn of a state.
+func Busy(st state.State) bool {
 	return st.Turn.InAttempt() && !st.Turn.Pulled || st.Turn.Lingering()
 }

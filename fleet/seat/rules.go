@@ -36,6 +36,9 @@ func mustKill(now, end time.Duration) bool { return now >= end-killMargin }
 // counted from the arrival of the answer that showed the beat first.
 func lapseAfter(lease time.Duration) time.Duration { return lease + lease/100 + 5*time.Second }
 
+// Silence returns how long the holder of a lease must be silent before another host acts.
+func Silence(lease time.Duration) time.Duration { return lapseAfter(lease) }
+
 // beatEvery returns the pause between the beats of a runner (F2).
 func beatEvery(lease time.Duration) time.Duration { return lease / 5 }
 

@@ -56,7 +56,7 @@ type Seat struct {
 // StandbyError refuses an act of a host that does not have the seat.
 type StandbyError struct {
 	Handle string
-	Holder string        // the host that acts; "": nobody, the seat was released
+	Holder string        // the host that acts; "": the seat was released
 	To     string        // the host that the seat was released to, or ""
 	Term   uint64        // of its seat
 	Ago    time.Duration // since this host saw the newest sign of it; negative if unknown
@@ -114,7 +114,7 @@ func (s *Seat) trouble(why Trouble, detail string) error {
 	text := ""
 	switch why {
 	case NotJoined:
-		text = fmt.Sprintf("THIS HOST HAS NOT JOINED: [fleet] is set, but the servers have no state of %s. `agentstateloop fleet join` puts the state of this directory there", s.Handle)
+		text = fmt.Sprintf("THIS HOST HAS NOT JOINED: [fleet] is set, and %s is not in the fleet of %s yet. Run `agentstateloop fleet join`", s.Store.Dir, s.Handle)
 	case OwnLife:
 		text = fmt.Sprintf("THIS DIRECTORY IS NOT IN THE FLEET: %s holds a state of %s that the servers never had (%s). `agentstateloop fleet join --replace` sets it aside and takes the state of the servers", s.Store.Dir, s.Handle, detail)
 	case Forgot:
@@ -122,7 +122,10 @@ func (s *Seat) trouble(why Trouble, detail string) error {
 	case Foreign:
 		text = fmt.Sprintf("THE STATE OF %s IN THE SERVERS HAS A WRONG SIGNATURE: somebody without the key of the agent wrote it (revision %s). Find out who may write to the servers, then run `agentstateloop fleet join --replace` on the host that acted last", s.Handle, detail)
 	case Left:
-		text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on %s alone. Remove the [fleet] table here, or run `agentstateloop fleet join` there", s.Handle, detail)
+		text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on %s alone. Run `agentstateloop uninstall` here, or `agentstateloop fleet join` there", s.Handle, detail)
+		if detail == s.Host {
+			text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on this host alone. Remove the [fleet] table, or run `agentstateloop fleet join`", s.Handle)
+		}
 	}
 	return &TroubleError{Trouble: why, Text: text}
 }
@@ -134,8 +137,8 @@ var ErrUnsure = errors.New("the servers did not answer in time: the next poll fi
 // within bounds the part of a commit that waits for the answer to an offer.
 const within = 5 * time.Second
 
-// uploadWithin bounds the upload of the files of a commit.
-const uploadWithin = 45 * time.Second
+// uploadWithin bounds the upload of the files of a commit. A mail of 64 MiB needs 4.5 Mbit/s.
+const uploadWithin = 2 * time.Minute
 
 func (s *Seat) pause(ctx context.Context, d time.Duration) error {
 	if s.Pause != nil {

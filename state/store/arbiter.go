@@ -35,7 +35,7 @@ var ErrRebase = errors.New("an earlier change of the state was accepted late")
 const rebases = 3
 
 // fleetPatience is how long a commit waits for others if they wait for servers.
-const fleetPatience = time.Minute
+const fleetPatience = 3 * time.Minute
 
 // Cache is the state directory of a host, while state.lock is held. With an arbiter it is a copy of
 // the accepted state.
