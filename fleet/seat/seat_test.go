@@ -76,15 +76,17 @@ func (w *world) hostAt(name, dir string) *Seat {
 }
 
 // arrive commits one message with a payload.
-func (w *world) arrive(s *Seat, key string) error {
+func (w *world) arrive(s *Seat, key string) error { return w.arriveAt(s, key, w.wall()) }
+
+func (w *world) arriveAt(s *Seat, key string, at time.Time) error {
 	name := store.PayloadName(store.MessagesDir, key, ".json")
 	sum, err := s.Store.KeepSummed(name, strings.NewReader("payload of "+key))
 	if err != nil {
 		return err
 	}
-	_, err = s.Store.Commit(w.t.Context(), w.wall(), func(st state.State, _ store.Recovery) (state.State, error) {
+	_, err = s.Store.Commit(w.t.Context(), at, func(st state.State, _ store.Recovery) (state.State, error) {
 		msg := state.Message{Key: key, Source: state.CLI, From: "you", Operator: true, Payload: name, Sum: sum}
-		return state.Step(st, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), w.wall()), nil
+		return state.Step(st, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), at), nil
 	})
 	return err
 }
@@ -350,7 +352,7 @@ func TestTake(t *testing.T) {
 	turnLock, err := alpha.Store.TryLock(store.TurnLock)
 	check(t, err)
 	rings, polls := 0, 0
-	waits := func(*StandbyError) {
+	waits := func(error) {
 		switch polls++; polls {
 		case 2: // alpha works on a turn
 			check(t, alpha.Look(t.Context()))
@@ -388,7 +390,7 @@ func TestNoAuto(t *testing.T) {
 		w.now += time.Minute
 		wantStandby(t, beta.Look(t.Context()), "alpha")
 	}
-	check(t, beta.Take(t.Context(), func(context.Context) {}, func(*StandbyError) {}))
+	check(t, beta.Take(t.Context(), func(context.Context) {}, func(error) {}))
 }
 
 // TestTheServersForget removes accepted heads. The holder stops, and a person decides.
@@ -511,5 +513,25 @@ func TestALongHistory(t *testing.T) {
 	check(t, err)
 	if len(a.Breaks) > 0 {
 		t.Errorf("the history has breaks: %v", a.Breaks)
+	}
+}
+
+// TestHistoryOfAWrongClock checks that the history of a standby is whole although the clock of the
+// holder was in another month for a while.
+func TestHistoryOfAWrongClock(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	for i, months := range []int{0, 1, 0, -1, 0, 1} {
+		check(t, w.arriveAt(alpha, fmt.Sprint("cli:", i), w.wall().AddDate(0, months, 0)))
+		wantStandby(t, beta.Look(t.Context()), "alpha")
+	}
+	for _, s := range []*Seat{alpha, beta} {
+		audit, err := s.Store.Audit()
+		check(t, err)
+		if len(audit.Breaks) > 0 {
+			t.Errorf("%s: %v", s.Host, audit.Breaks)
+		}
 	}
 }
