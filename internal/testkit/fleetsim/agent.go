@@ -105,7 +105,7 @@ func (p *process) start(alive *os.File, at turn.Attempt) *life {
 	}
 	a := &life{
 		host: p.host, dir: at.Dir, what: fmt.Sprintf("%s.%d", at.TurnID, at.Epoch), alive: alive, ended: make(chan struct{}), runner: p,
-		work: time.Duration(2+p.pick(200)) * time.Second, obeys: time.Duration(p.pick(6)) * time.Second,
+		work: p.workTime(), obeys: time.Duration(p.pick(6)) * time.Second,
 	}
 	if a.obeys >= 4*time.Second {
 		a.obeys = -1
@@ -118,6 +118,14 @@ func (p *process) start(alive *os.File, at turn.Attempt) *life {
 	a.host.agents = append(a.host.agents, a)
 	a.run()
 	return a
+}
+
+// workTime returns how long an agent works: most are quick, and some would outlive a lease.
+func (p *process) workTime() time.Duration {
+	if p.pick(3) > 0 {
+		return time.Duration(2+p.pick(30)) * time.Second
+	}
+	return time.Duration(30+p.pick(270)) * time.Second
 }
 
 // run begins a span. World.mu is held.

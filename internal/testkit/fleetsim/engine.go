@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"io"
 	"time"
 
-	"agentstateloop/fleet"
 	"agentstateloop/internal/testkit/memfleet"
 	"agentstateloop/state"
 )
@@ -25,15 +22,6 @@ type engine struct {
 func (e engine) OfferHead(ctx context.Context, after uint64, body []byte) (uint64, error) {
 	e.process.host.world.truth.offers(e.process.host, body)
 	return e.Client.OfferHead(ctx, after, body)
-}
-
-// Seal and Unseal stand for the key of the agent.
-func (e engine) Seal(_ context.Context, plain []byte) (string, error) {
-	return base64.StdEncoding.EncodeToString(plain), nil
-}
-
-func (e engine) Unseal(_ context.Context, sealed string) ([]byte, error) {
-	return base64.StdEncoding.DecodeString(sealed)
 }
 
 // answerWithin is how long a process waits for an answer.
@@ -212,6 +200,7 @@ func (t *truth) accepted(by *host, after uint64) {
 			w.violate("the head of serial %d names %s, which the servers do not have: %v", n.Serial, f.Name, err)
 		}
 	}
+	w.logf("accepted %d after %d: term %d beat %d serial %d", n.revision, after, n.Term, n.Beat, n.Serial)
 	if last != nil && !forgot {
 		t.follows(*last, n, after)
 	}
@@ -285,6 +274,3 @@ func (t *truth) last() head {
 	defer t.world.mu.Unlock()
 	return t.heads[len(t.heads)-1]
 }
-
-// isUnsure reports whether an error is only about servers that do not answer.
-func isUnsure(err error) bool { return fleet.Unsure(err) || errors.Is(err, context.DeadlineExceeded) }

@@ -238,7 +238,9 @@ func (h *host) newAgent(p *process) *cycle.Agent {
 		Self:     []string{"/bin/true"}, // a detached poll; cron starts another one
 		Now:      h.wallClock,
 		RunTurn:  p.attempt,
-		EndTurn:  p.endTurn,
+
+		CheckEvery: 3 * time.Second,
+		EndTurn:    p.endTurn,
 	}
 }
 

@@ -122,7 +122,7 @@ func (h *host) take() {
 	h.wait("take", func(p *process) error {
 		ctx, cancel := context.WithTimeout(p.ctx, 4*time.Minute)
 		defer cancel()
-		err := p.agent.Seat.Take(ctx, func(context.Context) {}, func(*seat.StandbyError) {})
+		err := p.agent.Seat.Take(ctx, func(context.Context) {}, func(error) {})
 		if err == nil {
 			_, err = p.agent.Poll(p.ctx, cycle.PollOptions{})
 		}
@@ -222,7 +222,8 @@ func (w *World) calm() {
 			break
 		}
 		if w.now() > end {
-			w.violate("the agent has not come to rest within %v", maxCalm)
+			s := w.truth.last().state
+			w.violate("the agent has not come to rest within %v: phase %v, turn %+v, inbox %+v, outbox %+v", maxCalm, s.Phase, s.Turn, s.Inbox, s.Outbox)
 			return
 		}
 	}
@@ -290,8 +291,8 @@ func (w *World) check() {
 			w.violate("the history of %s cannot be checked: %v", h.id, err)
 			continue
 		}
-		for _, b := range audit.Breaks {
-			w.violate("the history of %s: %v", h.id, b)
+		if len(audit.Breaks) > 0 {
+			w.violate("the history of %s has %d breaks: %v", h.id, len(audit.Breaks), audit.Breaks[0])
 		}
 		for _, f := range last.Files {
 			if _, err := os.Stat(st.Path(f.Name)); err != nil && !f.Past {

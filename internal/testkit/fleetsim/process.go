@@ -62,8 +62,11 @@ func (h *host) wait(name string, do func(p *process) error) error {
 	p.cancel()
 	w.mu.Lock()
 	h.running = slices.DeleteFunc(h.running, func(o *process) bool { return o == p })
-	delete(w.processes, p.name)
 	conns := p.conns
+	if !p.dead { // its other goroutines end with it
+		p.dead = true
+		close(p.killed)
+	}
 	w.mu.Unlock()
 	for _, c := range conns {
 		c.Close()

@@ -89,7 +89,7 @@ var sites = []string{
 }
 
 // storyTime is how long the faults of a story go on.
-const storyTime = 14 * time.Minute
+const storyTime = 8 * time.Minute
 
 // Make returns the story of a seed.
 func Make(seed int64) Story {
@@ -102,7 +102,7 @@ func Make(seed int64) Story {
 		}
 		s.Clocks = append(s.Clocks, c)
 	}
-	for at := between(g, 10*time.Second, 90*time.Second); at < storyTime; at += between(g, 5*time.Second, 3*time.Minute) {
+	for at := between(g, 10*time.Second, 90*time.Second); at < storyTime; at += between(g, 5*time.Second, 100*time.Second) {
 		s.Steps = append(s.Steps, makeStep(g, at, s.Hosts))
 		if g.IntN(3) == 0 { // two things at once
 			s.Steps = append(s.Steps, makeStep(g, at, s.Hosts))
