@@ -133,7 +133,7 @@ func (s *Seat) giveUp(ctx context.Context, c *store.Cache, r *record, to string)
 // watch is Look on a standby. The seat of a silent holder, or a released one, is taken if take is
 // set.
 func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) error {
-	h, err := s.Engine.LoadHead(ctx)
+	h, err := s.loadAtLeast(ctx, r, min(r.Revision, 1)) // a server that lags may have none yet
 	if err != nil {
 		return err
 	}

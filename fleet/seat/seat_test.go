@@ -535,3 +535,20 @@ func TestHistoryOfAWrongClock(t *testing.T) {
 		}
 	}
 }
+
+// TestAServerThatLags checks that a host does not take a server for one that forgot: it lags so much
+// that it has no head yet.
+func TestAServerThatLags(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	lags := 3
+	w.server.Hook = func(c memfleet.Call, do func() error) error {
+		if lags--; lags >= 0 {
+			*c.Lag = 1000
+		}
+		return do()
+	}
+	wantStandby(t, beta.Look(t.Context()), "alpha")
+}
