@@ -69,7 +69,7 @@ func (b *programBuild) program() (file string, err error) {
 		if b.dir, b.err = os.MkdirTemp(os.Getenv("GOTMPDIR"), name+"-build-"); b.err != nil {
 			return
 		}
-		if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs,nethttpomithttp2", "-ldflags", "-s -w -X agentstateloop/internal/account.testHome=TEST_HOME", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-tags", "urfave_cli_no_docs,nethttpomithttp2", "-ldflags", "-s -w -funcalign=8 -X agentstateloop/internal/account.testHome=TEST_HOME", "-o", filepath.Join(b.dir, name), "..").CombinedOutput(); err != nil {
 			b.err = fmt.Errorf("build: %w\n%s", err, out)
 		}
 	})

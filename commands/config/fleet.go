@@ -30,6 +30,10 @@ func (c *Config) host() string {
 
 // wireFleet wires [fleet]. It returns nil without that table.
 func (l *Loader) wireFleet(c *Config, mesh *cycle.Mesh, agent *store.Store) (*seat.Seat, error) {
+	if !c.Has("fleet") && seat.InFleet(agent) {
+		// Another host may act for it.
+		return nil, c.Missing("fleet", "put the table back; `agentstateloop fleet leave` on the host that acts makes this agent live on one host again")
+	}
 	if !c.Has("fleet") {
 		return nil, nil
 	}

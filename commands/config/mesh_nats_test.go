@@ -1,9 +1,12 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"agentstateloop/fleet/seat"
 	"agentstateloop/mesh/natsmesh"
 )
 
@@ -55,5 +58,20 @@ func TestNATSMeshErrors(t *testing.T) {
 		if strings.Contains(got, "SUACF7") || strings.Contains(got, "hush") {
 			t.Errorf("a secret is in %q", got)
 		}
+	}
+}
+
+// TestTheTableOfAFleetIsMissing refuses a directory of a fleet without [fleet]: another host may act
+// for the agent.
+func TestTheTableOfAFleetIsMissing(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Replace(strings.Replace(natsMesh, "PEER", peerKey, 1), "[agent]", "[agent]\nstate_dir = \""+dir+"\"", 1)
+	mustLoad(t, text)
+	if err := os.WriteFile(filepath.Join(dir, seat.RecordFile), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, text, `fleet: is missing`, "fleet leave")
+	if a := mustLoad(t, text+"[fleet]\n"); a.Seat == nil || a.Store.Arbiter == nil || !a.Schedule.EveryMinute {
+		t.Errorf("with the table: seat %v, schedule %+v", a.Seat, a.Schedule)
 	}
 }

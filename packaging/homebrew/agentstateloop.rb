@@ -10,7 +10,7 @@ class Agentstateloop < Formula
 
   def install
     ENV["CGO_ENABLED"] = "0"
-    ldflags = "-s -w -X main.version=v#{version} -X main.commit=@COMMIT@ -X main.date=@DATE@"
+    ldflags = "-s -w -funcalign=8 -X main.version=v#{version} -X main.commit=@COMMIT@ -X main.date=@DATE@"
     system "go", "build", *std_go_args(ldflags: ldflags, tags: "urfave_cli_no_docs,nethttpomithttp2")
     system bin/"agentstateloop", "man", man
     generate_completions_from_executable(bin/"agentstateloop", "completion")
