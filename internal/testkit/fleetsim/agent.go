@@ -99,7 +99,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 func (p *process) start(alive *os.File, at turn.Attempt) *life {
 	w := p.host.world
 	if n, ok := w.truth.mayAct(p.host, "an agent is started"); ok {
-		if h := n.state.Turn; h.TurnID != at.TurnID || h.Epoch != at.Epoch {
+		if h := n.state().Turn; h.TurnID != at.TurnID || h.Epoch != at.Epoch {
 			w.violate("%s starts the agent of %s.%d, and the head has %s.%d", p.host.id, at.TurnID, at.Epoch, h.TurnID, h.Epoch)
 		}
 	}

@@ -1,6 +1,7 @@
 package fleetsim
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -89,8 +90,23 @@ type head struct {
 	host     *host         // that offered it
 	sent     time.Duration // when it was first offered, by the true clock
 	at       time.Duration // when it was accepted
-	state    state.State
-	raw      []byte // the state
+	body     []byte
+}
+
+// raw returns the state.
+func (n head) raw() []byte {
+	_, read, err := readHead(n.body)
+	if err != nil {
+		return nil
+	}
+	raw, _ := read()
+	return raw
+}
+
+// state decodes the state.
+func (n head) state() (s state.State) {
+	_ = json.Unmarshal(n.raw(), &s) // a damaged head is found by the hosts
+	return s
 }
 
 // header is the begin of a head.
@@ -111,25 +127,24 @@ type header struct {
 	StateSize int `json:"state_size"`
 }
 
-// readHead decodes a head, apart from the code that is tested.
-func readHead(body []byte) (h header, raw []byte, err error) {
+// readHead decodes the begin of a head, apart from the code that is tested. state reads the state.
+func readHead(body []byte) (h header, state func() ([]byte, error), err error) {
+	var plain io.Reader = bytes.NewReader(body)
 	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
-		r, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			return h, nil, err
-		}
-		if body, err = io.ReadAll(r); err != nil {
+		if plain, err = gzip.NewReader(plain); err != nil {
 			return h, nil, err
 		}
 	}
-	line, rest, _ := bytes.Cut(body, []byte("\n"))
-	if err := json.Unmarshal(line, &h); err != nil {
-		return h, nil, err
+	r := bufio.NewReader(plain)
+	line, err := r.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &h)
 	}
-	if h.StateSize > len(rest) {
-		return h, nil, io.ErrUnexpectedEOF
-	}
-	return h, rest[:h.StateSize], nil
+	return h, func() ([]byte, error) {
+		raw := make([]byte, h.StateSize)
+		_, err := io.ReadFull(r, raw)
+		return raw, err
+	}, err
 }
 
 // truth is what the servers accepted, in order. World.mu guards it.
@@ -168,13 +183,9 @@ func (t *truth) accepted(by *host, after uint64) {
 		w.violate("the accepted head cannot be read: %v", err)
 		return
 	}
-	n := head{revision: got.Revision, host: by, at: w.now()}
-	if n.header, n.raw, err = readHead(got.Body); err != nil {
+	n := head{revision: got.Revision, host: by, at: w.now(), body: got.Body}
+	if n.header, _, err = readHead(got.Body); err != nil {
 		w.violate("the accepted head cannot be read: %v", err)
-		return
-	}
-	if err := json.Unmarshal(n.raw, &n.state); err != nil {
-		w.violate("the accepted state cannot be read: %v", err)
 		return
 	}
 	w.mu.Lock()
@@ -200,7 +211,6 @@ func (t *truth) accepted(by *host, after uint64) {
 			w.violate("the head of serial %d names %s, which the servers do not have: %v", n.Serial, f.Name, err)
 		}
 	}
-	w.logf("accepted %d after %d: term %d beat %d serial %d", n.revision, after, n.Term, n.Beat, n.Serial)
 	if last != nil && !forgot {
 		t.follows(*last, n, after)
 	}

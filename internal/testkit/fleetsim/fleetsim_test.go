@@ -34,7 +34,7 @@ func TestFleet(t *testing.T) {
 		}
 		if out.Broken != "" {
 			t.Errorf("seed %d: %s", n, out.Broken)
-			if failed++; failed == 5 {
+			if failed++; failed == 20 {
 				break
 			}
 		}

@@ -222,7 +222,7 @@ func (w *World) calm() {
 			break
 		}
 		if w.now() > end {
-			s := w.truth.last().state
+			s := w.truth.last().state()
 			w.violate("the agent has not come to rest within %v: phase %v, turn %+v, inbox %+v, outbox %+v", maxCalm, s.Phase, s.Turn, s.Inbox, s.Outbox)
 			return
 		}
@@ -233,7 +233,7 @@ func (w *World) calm() {
 // rests reports whether the agent has nothing to do.
 func (w *World) rests() bool {
 	n := w.truth.last()
-	s := n.state
+	s := n.state()
 	w.mu.Lock()
 	asked := slices.Clone(w.record.asked)
 	busy := false
@@ -274,7 +274,7 @@ func (w *World) check() {
 			if err != nil {
 				return err
 			}
-			if c.State.Serial == last.Serial && !bytes.Equal(data, last.raw) {
+			if c.State.Serial == last.Serial && !bytes.Equal(data, last.raw()) {
 				w.violate("the state of %s is not that of the head", h.id)
 			}
 			if c.State.Serial != last.Serial {

@@ -120,7 +120,7 @@ func (w *World) sent(conn net.Conn, raw []byte) error {
 	if n, ok := w.truth.mayAct(l.process.host, "a mail leaves"); ok {
 		effect := effectOf(id)
 		left := false
-		for _, e := range n.state.Outbox {
+		for _, e := range n.state().Outbox {
 			left = left || e.ID == effect && e.MayHaveLeft()
 		}
 		if !left {
@@ -162,7 +162,7 @@ func (r *record) add(to *map[string]*outgoing, o outgoing) {
 // meshSends checks a message that is about to leave.
 func (r *record) meshSends(p *process, m mesh.Message) {
 	n, ok := r.world.truth.mayAct(p.host, "a message leaves")
-	if ok && !bytes.Contains(n.raw, []byte(m.ID)) {
+	if ok && !bytes.Contains(n.raw(), []byte(m.ID)) {
 		r.world.violate("%s posts %s, and the head does not have it", p.name, m.ID)
 	}
 }
