@@ -233,6 +233,11 @@ func NamedFiles(st *store.Store) func(state.State) []string {
 		for _, l := range s.Lines {
 			names = append(names, l.OutputBox)
 		}
+		for _, e := range s.HookCalls {
+			if e.Announces != nil {
+				names = append(names, e.Announces.Data.OutputBox) // the hook may read it
+			}
+		}
 		return append(names, s.Turn.Box)
 	}
 }
