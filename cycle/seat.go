@@ -124,6 +124,14 @@ func (c core) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return c.evict(ctx, s)
+}
+
+// Evict is seat.Seat.Evict.
+func (a *Agent) Evict(ctx context.Context, s state.State) error { return a.core().evict(ctx, s) }
+
+// evict kills the agent that works here for the turn of a state.
+func (c core) evict(ctx context.Context, s state.State) error {
 	dirs := []string{summaryDir()}
 	if s.Turn.NeedsRunner() && !s.Turn.Pulled {
 		dirs = append(dirs, store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch))

@@ -552,3 +552,35 @@ func TestAServerThatLags(t *testing.T) {
 	}
 	wantStandby(t, beta.Look(t.Context()), "alpha")
 }
+
+// TestEvict checks that a host that follows another one ends the agent of its own state first: a
+// command may do that, before a poll has swept.
+func TestEvict(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	check(t, w.arrive(alpha, "cli:one"))
+	wantStandby(t, beta.Look(t.Context()), "alpha")
+	before, err := alpha.Store.Read()
+	check(t, err)
+	w.now += time.Hour
+	for beta.Look(t.Context()) != nil {
+		w.now += time.Minute
+	}
+	check(t, w.arrive(beta, "cli:two"))
+	var evicted []uint64
+	alpha.Evict = func(_ context.Context, s state.State) error {
+		if here, err := alpha.Store.Read(); err != nil || here.Serial != s.Serial {
+			t.Errorf("the state is replaced already: serial %d, %v", here.Serial, err)
+		}
+		evicted = append(evicted, s.Serial)
+		return nil
+	}
+	alpha.Auto = false
+	wantStandby(t, alpha.Look(t.Context()), "beta") // its offer is refused
+	wantStandby(t, alpha.Look(t.Context()), "beta")
+	if len(evicted) != 1 || evicted[0] != before.Serial {
+		t.Errorf("evicted %v, want %d", evicted, before.Serial)
+	}
+}
