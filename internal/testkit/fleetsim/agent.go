@@ -28,7 +28,7 @@ type life struct {
 	work     time.Duration // that is left
 	timer    *time.Timer
 	began    time.Duration // of the current span, by the true clock; negative while it cannot run
-	woke     bool          // the span began with the end of a sleep
+	woke     bool          // the span began with the end of a sleep, or late
 	termed   bool
 	finished bool
 }
@@ -51,7 +51,9 @@ const (
 // context ends or it is killed.
 func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
 	w := p.host.world
+	checked := w.now()
 	p.point("agent start")
+	stopped := w.now() > checked
 	f, err := os.OpenFile(filepath.Join(at.Dir, "alive"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return turn.Result{}, err
@@ -61,7 +63,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 		return turn.Result{}, turn.ErrHeld
 	}
 	marker := w.record.prompted(p, at)
-	a := p.start(f, at)
+	a := p.start(f, at, stopped)
 	select {
 	case <-ctx.Done():
 		p.breathe()
@@ -95,16 +97,19 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 	return turn.Result{Status: turn.Success, Text: fmt.Sprintf("%s answered by %s.%d", marker, at.TurnID, at.Epoch), Exit: turn.ExitClean}, nil
 }
 
-// start starts the agent.
-func (p *process) start(alive *os.File, at turn.Attempt) *life {
+// start starts the agent. If the process was stopped since it last compared its lease with the
+// clock, its fence must end the agent soon.
+func (p *process) start(alive *os.File, at turn.Attempt, stopped bool) *life {
 	w := p.host.world
-	if n, ok := w.truth.mayAct(p.host, "an agent is started"); ok {
+	if stopped {
+		w.happened("a runner was stopped before it started its agent")
+	} else if n, ok := w.truth.mayAct(p.host, "an agent is started"); ok {
 		if h := n.state().Turn; h.TurnID != at.TurnID || h.Epoch != at.Epoch {
 			w.violate("%s starts the agent of %s.%d, and the head has %s.%d", p.host.id, at.TurnID, at.Epoch, h.TurnID, h.Epoch)
 		}
 	}
 	a := &life{
-		host: p.host, dir: at.Dir, what: fmt.Sprintf("%s.%d", at.TurnID, at.Epoch), alive: alive, ended: make(chan struct{}), runner: p,
+		host: p.host, dir: at.Dir, what: fmt.Sprintf("%s.%d", at.TurnID, at.Epoch), alive: alive, ended: make(chan struct{}), runner: p, woke: stopped,
 		work: p.workTime(), obeys: time.Duration(p.pick(6)) * time.Second,
 	}
 	if a.obeys >= 4*time.Second {

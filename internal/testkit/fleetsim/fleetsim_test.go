@@ -13,8 +13,9 @@ import (
 
 var (
 	seed  = flag.Int64("seed", -1, "play only the story of this seed")
-	seeds = flag.Int("seeds", 300, "play so many stories")
+	seeds = flag.Int("seeds", 100, "play so many stories")
 	first = flag.Int64("first", 0, "begin with this seed")
+	most  = flag.Int("most", 1, "end after so many stories with a broken promise")
 )
 
 // TestFleet plays stories.
@@ -33,8 +34,8 @@ func TestFleet(t *testing.T) {
 			t.Logf("seed %d:\n%s", n, strings.Join(out.Log, "\n"))
 		}
 		if out.Broken != "" {
-			t.Errorf("seed %d: %s", n, out.Broken)
-			if failed++; failed == 20 {
+			t.Errorf("seed %d: promise fleet: %s", n, out.Broken)
+			if failed++; failed == *most {
 				break
 			}
 		}

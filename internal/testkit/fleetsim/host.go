@@ -218,7 +218,7 @@ func (h *host) newAgent(p *process) *cycle.Agent {
 	}
 	st.Arbiter = s
 	program := &turn.Config{Runner: turn.Exec, Command: []string{"agent"}, Workdir: w.dir}
-	return &cycle.Agent{
+	a := &cycle.Agent{
 		Handle: handle, Config: "/etc/agent.toml", Store: st, Seat: s,
 		Policy: state.Policy{
 			IdleInterval: 3 * time.Minute, EngagedInterval: time.Minute, PrepTimeout: 2 * time.Minute, ActiveTimeout: 2 * time.Minute,
@@ -230,7 +230,7 @@ func (h *host) newAgent(p *process) *cycle.Agent {
 			Filter: trust.Filter{Handle: handle, Operators: []string{operator}, Own: address, Require: trust.RequireFrom},
 		},
 		Mesh: &cycle.Mesh{
-			Carrier: &memcarrier.Carrier{Mesh: w.mesh, Handle: handle, Host: h.name, Hook: func(c memcarrier.Call, do func() error) error { return p.carry(c, do) }},
+			Carrier: carrier{&memcarrier.Carrier{Mesh: w.mesh, Handle: handle, Host: h.name, Hook: p.carry}, p},
 			Handle:  handle, Peers: []string{peer}, Paces: true,
 		},
 		Schedule: cycle.Schedule{Mode: cycle.ModeFixed, EveryMinute: true},
@@ -242,6 +242,8 @@ func (h *host) newAgent(p *process) *cycle.Agent {
 		CheckEvery: 3 * time.Second,
 		EndTurn:    p.endTurn,
 	}
+	s.Evict = a.Evict
+	return a
 }
 
 // pick returns a random number of the process below n.

@@ -14,6 +14,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/internal/testkit/memcarrier"
+	"agentstateloop/mesh"
 )
 
 // process is one process of the agent: a goroutine, or several, that end together when it is killed.
@@ -197,7 +198,11 @@ func (p *process) carry(c memcarrier.Call, do func() error) error {
 	if c.Name == "announce" { // in a goroutine that nobody waits for
 		return errNoNetwork
 	}
-	p.point("mesh " + c.Name)
+	if c.Name == "send" {
+		p.breathe()
+	} else {
+		p.point("mesh " + c.Name)
+	}
 	time.Sleep(p.latency())
 	p.breathe()
 	w.mu.Lock()
@@ -220,6 +225,21 @@ func (p *process) carry(c memcarrier.Call, do func() error) error {
 	}
 	p.point("mesh " + c.Name + " answer")
 	return err
+}
+
+// carrier is the mesh, as one process sees it.
+type carrier struct {
+	*memcarrier.Carrier
+	process *process
+}
+
+// Send sends nothing after the end of ctx, as over a real connection.
+func (c carrier) Send(ctx context.Context, m mesh.Message) (string, error) {
+	c.process.point("post")
+	if ctx.Err() != nil {
+		return "", &mesh.Error{Op: "send message", Err: context.Cause(ctx)}
+	}
+	return c.Carrier.Send(ctx, m)
 }
 
 // latency returns how long a request takes.

@@ -84,7 +84,7 @@ var cuts = []cut{{true, true, true}, {true, true, false}, {true, false, false}, 
 // sites are the points at which most can go wrong.
 var sites = []string{
 	"", "", "call OfferHead", "answer OfferHead", "answer OfferHead", "rename fleet.json", "rename state.json", "link state.json", "append history",
-	"done state.json", "call PutFile", "agent start", "agent end", "dial mail", "mesh send", "mesh send answer", "mesh ack", "rename outbox", "after dot", "answer LoadHead",
+	"done state.json", "call PutFile", "agent start", "agent end", "dial mail", "post", "mesh send answer", "mesh ack", "rename outbox", "after dot", "answer LoadHead",
 	"signal the agent", "call PutBlock", "answer GetFile", "rename messages",
 }
 
