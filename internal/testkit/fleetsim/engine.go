@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -154,7 +155,9 @@ type truth struct {
 	heads  []head
 	newest map[*host]head // the newest accepted head of each host that has a lease
 	files  map[string]bool
-	forgot bool // the servers have lost what they accepted
+	forgot bool // the servers have lost what they accepted, and nobody has joined again
+
+	died time.Duration // when the holder lost its power for good; 0: another host acts
 }
 
 // offers notes an offer.
@@ -220,6 +223,7 @@ func (t *truth) accepted(by *host, after uint64) {
 		t.files[f.Sum] = true
 	}
 	if last == nil || last.Term != n.Term {
+		t.acts()
 		w.log = append(w.log, "          "+n.Host+" has the seat")
 		w.count["takeovers"]++
 	}
@@ -250,6 +254,21 @@ func (t *truth) follows(last, n head, after uint64) {
 	case n.Term == last.Term+1 && last.Lease > 0 && n.at < last.sent+last.Lease:
 		w.violate("%s took the seat %.1f s before the lease of %s ended", n.host.id, (last.sent + last.Lease - n.at).Seconds(), last.host.id)
 	}
+}
+
+// takeoverWithin is how soon another host acts after the death of the holder.
+const takeoverWithin = 250 * time.Second
+
+// acts checks how soon a new holder acts. World.mu is held.
+func (t *truth) acts() {
+	w := t.world
+	if t.died == 0 {
+		return
+	}
+	if after := w.now() - t.died; after > takeoverWithin && w.broken == "" {
+		w.broken = fmt.Sprintf("the takeover came %v after the death of the holder", after)
+	}
+	t.died = 0
 }
 
 // leaseOf returns the newest head with a lease that a host had accepted. World.mu is held.

@@ -32,6 +32,11 @@ func (w *World) play() {
 		w.perform(s)
 	}
 	time.Sleep(max(0, storyTime-w.now()))
+	w.set(func() {
+		if w.truth.died > 0 && w.now() > w.truth.died+takeoverWithin && w.broken == "" {
+			w.broken = "no host acts after the death of the holder"
+		}
+	})
 	w.calm()
 	if w.over() {
 		return
@@ -94,6 +99,11 @@ func (w *World) perform(s Step) {
 		time.AfterFunc(s.For, func() { h.wakeUp(s.Late) })
 	case Power:
 		go h.outOfPower(s.For)
+	case Die:
+		w.set(func() { w.truth.died = w.now() })
+		go h.outOfPower(s.For)
+	case Forget:
+		w.forget(h, s.N)
 	case Wall:
 		w.set(func() { h.wall += s.For })
 	case Take:
@@ -115,6 +125,30 @@ func (w *World) set(change func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change()
+}
+
+// forget lets the servers lose their last writes. The last holder must stop, with capitals, until a
+// person puts its state back.
+func (w *World) forget(h *host, n int) {
+	w.set(func() { w.truth.forgot = true })
+	w.servers.Forget(n)
+	err := h.wait("poll", func(p *process) error {
+		_, err := p.agent.Poll(p.ctx, cycle.PollOptions{IfDue: true})
+		return err
+	})
+	if trouble, ok := errors.AsType[*seat.TroubleError](err); !ok || trouble.Trouble != seat.Forgot {
+		w.violate("%s: the servers have lost its last heads, and its poll says %v", h.id, err)
+	}
+	time.Sleep(time.Minute)
+	w.set(func() { w.truth.forgot, w.truth.heads, w.truth.files = false, nil, map[string]bool{} })
+	err = h.wait("join", func(p *process) error {
+		j, err := p.agent.Seat.Join(p.ctx, true)
+		w.logf("%s joins again: %+v", h.id, j)
+		return err
+	})
+	if err != nil {
+		w.violate("%s: join --replace: %v", h.id, err)
+	}
 }
 
 // take runs `fleet take`, and a poll after it.

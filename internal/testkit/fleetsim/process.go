@@ -171,8 +171,11 @@ func (p *process) strike(site string) {
 // outOfPower cuts the power for a while.
 func (h *host) outOfPower(d time.Duration) {
 	h.powerOff()
-	time.Sleep(d)
-	h.powerOn()
+	select {
+	case <-time.After(d):
+		h.powerOn()
+	case <-h.over:
+	}
 }
 
 // hook is the Hook of the store.

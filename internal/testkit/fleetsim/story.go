@@ -55,7 +55,8 @@ const (
 	Copy    Deed = "copy"    // a new machine starts with a copy of its directory; N odd: and its name
 	Backup  Deed = "backup"  // its directory is copied
 	Restore Deed = "restore" // the backup replaces its directory
-	Forget  Deed = "forget"  // the servers lose their last N writes
+	Forget  Deed = "forget"  // the servers lose their last N writes; a person runs `fleet join --replace` on the last holder
+	Die     Deed = "die"     // the machine loses its power, and another host must act soon
 
 	KillAt  Deed = "kill at"  // a process of the host is killed at a point
 	StopAt  Deed = "stop at"  // it is stopped there
@@ -102,12 +103,25 @@ func Make(seed int64) Story {
 		}
 		s.Clocks = append(s.Clocks, c)
 	}
+	switch seed % 8 {
+	case 3:
+		s.Steps = append(s.Steps, Step{At: between(g, time.Minute, 4*time.Minute), Do: Die, Host: -1, For: storyTime})
+		return s.withMessages(g)
+	case 5:
+		s.Steps = append(s.Steps, Step{At: between(g, 3*time.Minute, 6*time.Minute), Do: Forget, Host: -1, N: 1 + g.IntN(6)})
+		return s.withMessages(g)
+	}
 	for at := between(g, 10*time.Second, 90*time.Second); at < storyTime; at += between(g, 5*time.Second, 100*time.Second) {
 		s.Steps = append(s.Steps, makeStep(g, at, s.Hosts))
 		if g.IntN(3) == 0 { // two things at once
 			s.Steps = append(s.Steps, makeStep(g, at, s.Hosts))
 		}
 	}
+	return s.withMessages(g)
+}
+
+// withMessages adds the messages that come in.
+func (s Story) withMessages(g *rand.Rand) Story {
 	for range 2 + g.IntN(3) {
 		do := Mail
 		if g.IntN(3) == 0 {
