@@ -157,6 +157,8 @@ type truth struct {
 	files  map[string]bool
 	forgot bool // the servers have lost what they accepted, and nobody has joined again
 
+	joined time.Duration // when somebody has joined again; 0: the servers never forgot
+
 	died time.Duration // when the holder lost its power for good; 0: another host acts
 }
 

@@ -140,7 +140,9 @@ func (w *World) forget(h *host, n int) {
 		w.violate("%s: the servers have lost its last heads, and its poll says %v", h.id, err)
 	}
 	time.Sleep(time.Minute)
-	w.set(func() { w.truth.forgot, w.truth.heads, w.truth.files = false, nil, map[string]bool{} })
+	w.set(func() {
+		w.truth.forgot, w.truth.heads, w.truth.files, w.truth.joined = false, nil, map[string]bool{}, w.now()
+	})
 	err = h.wait("join", func(p *process) error {
 		j, err := p.agent.Seat.Join(p.ctx, true)
 		w.logf("%s joins again: %+v", h.id, j)
@@ -149,6 +151,7 @@ func (w *World) forget(h *host, n int) {
 	if err != nil {
 		w.violate("%s: join --replace: %v", h.id, err)
 	}
+	w.set(func() { w.truth.joined = w.now() })
 }
 
 // take runs `fleet take`, and a poll after it.
@@ -217,7 +220,7 @@ func (w *World) polled(h *host, err error) {
 	}
 	if trouble, ok := errors.AsType[*seat.TroubleError](err); ok {
 		w.mu.Lock()
-		forgot := w.truth.forgot
+		forgot := w.truth.forgot || w.truth.joined > 0 && w.now() < w.truth.joined+time.Minute // a poll under way
 		w.mu.Unlock()
 		if !forgot {
 			w.violate("%s: %v", h.id, trouble)
