@@ -20,7 +20,7 @@ type engine struct {
 	process *process
 }
 
-// OfferHead notes what is offered, and when first.
+// OfferHead notes when a head is first offered.
 func (e engine) OfferHead(ctx context.Context, after uint64, body []byte) (uint64, error) {
 	e.process.host.world.truth.offers(e.process.host, body)
 	return e.Client.OfferHead(ctx, after, body)
@@ -148,16 +148,16 @@ func readHead(body []byte) (h header, state func() ([]byte, error), err error) {
 	}, err
 }
 
-// truth is what the servers accepted, in order. World.mu guards it.
+// truth has the accepted heads, in order. World.mu guards it.
 type truth struct {
 	world  *World
 	offer  map[string]time.Duration // when a commit was first offered, by its id
 	heads  []head
 	newest map[*host]head // the newest accepted head of each host that has a lease
 	files  map[string]bool
-	forgot bool // the servers have lost what they accepted, and nobody has joined again
+	forgot bool // the servers have lost accepted heads, until a host joins again
 
-	joined time.Duration // when somebody has joined again; 0: the servers never forgot
+	joined time.Duration // when a host joined again; 0: the servers never forgot
 
 	died time.Duration // when the holder lost its power for good; 0: another host acts
 }

@@ -2,12 +2,16 @@ package fleetsim_test
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/fleetsim"
 )
 
@@ -17,6 +21,16 @@ var (
 	first = flag.Int64("first", 0, "begin with this seed")
 	most  = flag.Int("most", 1, "end after so many stories with a broken promise")
 )
+
+func TestMain(m *testing.M) {
+	if err := testkit.InMemory(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	runtime.GOMAXPROCS(1) // so that a seed makes the same story again
+	debug.SetGCPercent(800)
+	os.Exit(m.Run())
+}
 
 // TestFleet plays stories.
 func TestFleet(t *testing.T) {
@@ -45,7 +59,7 @@ func TestFleet(t *testing.T) {
 
 // play plays the story of a seed.
 func play(t *testing.T, n int64) (out fleetsim.Outcome) {
-	dir, err := os.MkdirTemp(tempDir(), "fleetsim-")
+	dir, err := os.MkdirTemp("", "fleetsim-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,12 +71,4 @@ func play(t *testing.T, n int64) (out fleetsim.Outcome) {
 		t.Fatal(err)
 	}
 	return out
-}
-
-// tempDir returns a folder in memory, if there is one.
-func tempDir() string {
-	if _, err := os.Stat("/dev/shm"); err == nil {
-		return "/dev/shm"
-	}
-	return ""
 }

@@ -47,7 +47,7 @@ type host struct {
 	backup  string // a copy of dir
 }
 
-// cut says what of its network a host has lost.
+// cut is the lost part of the network of a host.
 type cut struct{ requests, answers, mail bool }
 
 func (w *World) addHost(name string, c Clock) (*host, error) {

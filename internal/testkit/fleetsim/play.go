@@ -54,7 +54,7 @@ func (w *World) hostOf(s Step) *host {
 	return w.truth.heads[len(w.truth.heads)-1].host
 }
 
-// perform begins what a step says. Its end comes by itself.
+// perform begins a step. Its end comes by itself.
 func (w *World) perform(s Step) {
 	w.happened(string(s.Do))
 	switch s.Do {
@@ -231,7 +231,7 @@ func (w *World) polled(h *host, err error) {
 // maxCalm is how long a story may go on after its faults.
 const maxCalm = 25 * time.Minute
 
-// calm ends all faults, and waits until nothing is left to do.
+// calm ends all faults, and waits until the agent rests.
 func (w *World) calm() {
 	w.logf("> calm")
 	w.set(func() {
@@ -264,10 +264,10 @@ func (w *World) calm() {
 			return
 		}
 	}
-	time.Sleep(2*time.Minute + 10*time.Second) // nothing may come late
+	time.Sleep(2*time.Minute + 10*time.Second) // late mails would come now
 }
 
-// rests reports whether the agent has nothing to do.
+// rests reports whether all work of the agent is done.
 func (w *World) rests() bool {
 	n := w.truth.last()
 	s := n.state()
@@ -289,7 +289,7 @@ func (w *World) rests() bool {
 	return w.now() < n.sent+n.Lease
 }
 
-// check compares what went in with what came out, and the directories of the hosts.
+// check compares the messages with their answers, and the directories of the hosts with the head.
 func (w *World) check() {
 	w.record.checkSpans()
 	for _, m := range w.record.asked {
@@ -339,7 +339,7 @@ func (w *World) check() {
 	}
 }
 
-// stranger is an arbiter that lets nothing change.
+// stranger is an arbiter that refuses every change.
 type stranger struct{}
 
 func (stranger) Base(context.Context, *store.Cache) error { return nil }

@@ -198,7 +198,7 @@ func (p *process) clock() (id string, now time.Duration, err error) {
 // carry makes a call of the mesh.
 func (p *process) carry(c memcarrier.Call, do func() error) error {
 	w := p.host.world
-	if c.Name == "announce" { // in a goroutine that nobody waits for
+	if c.Name == "announce" { // in a goroutine of its own
 		return errNoNetwork
 	}
 	if c.Name == "send" {
@@ -236,7 +236,7 @@ type carrier struct {
 	process *process
 }
 
-// Send sends nothing after the end of ctx, as over a real connection.
+// Send fails after the end of ctx, as over a real connection.
 func (c carrier) Send(ctx context.Context, m mesh.Message) (string, error) {
 	c.process.point("post")
 	if ctx.Err() != nil {

@@ -17,7 +17,7 @@ import (
 	"agentstateloop/turn"
 )
 
-// record is what outsiders saw. World.mu guards it.
+// record has the observations of outsiders. World.mu guards it.
 type record struct {
 	world *World
 

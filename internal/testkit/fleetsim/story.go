@@ -34,7 +34,7 @@ type Step struct {
 	Late time.Duration // after a sleep: when the timers of processes fire
 }
 
-// Deed is what happens.
+// Deed is the kind of a step.
 type Deed string
 
 // The deeds.
