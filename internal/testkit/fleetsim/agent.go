@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"agentstateloop/cycle"
 	"agentstateloop/turn"
 )
 
@@ -116,6 +117,10 @@ func (p *process) start(alive *os.File, at turn.Attempt, stopped bool) *life {
 		a.obeys = -1
 	}
 	w.logf("%s: the agent of %s starts, for %v", p.host.id, a.what, a.work)
+	if p.pick(3) == 0 {
+		in, half := cycle.Inside{TurnID: at.TurnID, Epoch: at.Epoch}, a.work/2
+		time.AfterFunc(half, func() { a.send(in) })
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.count["agents"]++
@@ -123,6 +128,24 @@ func (p *process) start(alive *os.File, at turn.Attempt, stopped bool) *life {
 	a.host.agents = append(a.host.agents, a)
 	a.run()
 	return a
+}
+
+// send runs `send`, as the agent does in its turn.
+func (a *life) send(in cycle.Inside) {
+	w := a.host.world
+	w.mu.Lock()
+	runs := a.began >= 0
+	w.mu.Unlock()
+	if !runs {
+		return
+	}
+	note := "note " + a.what
+	err := a.host.wait("send", func(p *process) error { return p.agent.Send(p.ctx, in, peer, note) })
+	w.logf("%s: send %q: %v", a.host.id, note, err)
+	if err == nil {
+		w.happened("an agent sent a message")
+		w.set(func() { w.record.notes = append(w.record.notes, note) })
+	}
 }
 
 // workTime returns how long an agent works: most are quick, and some would outlive a lease.

@@ -40,6 +40,9 @@ func TestFleet(t *testing.T) {
 	began, passed, count, failed := time.Now(), time.Duration(0), map[string]int{}, 0
 	for n := *first; n < *first+int64(*seeds); n++ {
 		out := play(t, n)
+		if done := n + 1 - *first; done%500 == 0 {
+			t.Logf("%d stories in %v", done, time.Since(began))
+		}
 		passed += out.Time
 		for what, k := range out.Count {
 			count[what] += k

@@ -116,7 +116,7 @@ func (w *World) perform(s Step) {
 		w.backUp(h)
 	case Restore:
 		w.restore(h)
-	case KillAt, StopAt, SleepAt, PowerAt:
+	case KillAt, StopAt, SleepAt, PowerAt, FailAt:
 		w.set(func() { w.faults.armed = append(w.faults.armed, &armed{s, h, s.N}) })
 	}
 }
@@ -292,6 +292,7 @@ func (w *World) rests() bool {
 // check compares the messages with their answers, and the directories of the hosts with the head.
 func (w *World) check() {
 	w.record.checkSpans()
+	w.record.checkNotes()
 	for _, m := range w.record.asked {
 		if n := len(w.record.answersTo(m)); n != 1 {
 			w.violate("%s has %d answers", m.marker, n)

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
+	"syscall"
 	"time"
 
 	"agentstateloop/cycle"
@@ -135,21 +135,22 @@ func (p *process) breathe() {
 	}
 }
 
-// point is called before each step that a fault can strike.
-func (p *process) point(site string) {
+// point is called before each step that a fault can strike. failed is set if the step must fail.
+func (p *process) point(site string) (failed bool) {
 	p.breathe()
-	p.strike(site)
+	failed = p.strike(site)
 	p.breathe()
+	return failed
 }
 
 // strike lets a fault of the story happen here.
-func (p *process) strike(site string) {
+func (p *process) strike(site string) (failed bool) {
 	w := p.host.world
 	w.mu.Lock()
 	f := w.faults.at(p, site)
 	w.mu.Unlock()
 	if f == nil {
-		return
+		return false
 	}
 	w.happened(string(f.Do) + " at a point")
 	w.logf("%s: %s before %q", p.name, f.Do, site)
@@ -166,6 +167,7 @@ func (p *process) strike(site string) {
 		go p.host.outOfPower(f.For)
 		<-p.killed
 	}
+	return f.Do == FailAt
 }
 
 // outOfPower cuts the power for a while.
@@ -184,7 +186,9 @@ func (p *process) hook(step, path string) error {
 	if err != nil {
 		name = path
 	}
-	p.point(step + " " + name)
+	if p.point(step + " " + name) {
+		return fmt.Errorf("%s %s: %w", step, path, syscall.ENOSPC)
+	}
 	return nil
 }
 
@@ -313,6 +317,3 @@ func (p *process) dial(to inlet) func(context.Context, string, string) (net.Conn
 		}
 	}
 }
-
-// matches reports whether a site is one that a fault names: "" is any.
-func matches(site, pattern string) bool { return pattern == "" || strings.HasPrefix(site, pattern) }

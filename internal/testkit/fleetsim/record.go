@@ -26,6 +26,7 @@ type record struct {
 	posts  map[string]*outgoing // messages to the peer, by id
 	spans  []span
 	turnOf map[string]string // the turn of each marker
+	notes  []string          // texts that agents have sent to the peer
 }
 
 // message is one that came in: a mail of the operator, or a message of the peer.
@@ -156,7 +157,9 @@ func (r *record) add(to *map[string]*outgoing, o outgoing) {
 	if (*to)[o.id] == nil {
 		(*to)[o.id] = &o
 	}
-	(*to)[o.id].copies++
+	if (*to)[o.id].copies++; (*to)[o.id].text != o.text && r.world.broken == "" {
+		r.world.broken = fmt.Sprintf("%s left with two texts: %q and %q", o.id, (*to)[o.id].text, o.text)
+	}
 }
 
 // meshSends checks a message that is about to leave.
@@ -188,7 +191,22 @@ func (r *record) checkSpans() {
 	}
 }
 
-// answers returns the answers to a message.
+// checkNotes checks that each text that an agent has sent has reached the peer, under one id.
+func (r *record) checkNotes() {
+	for _, note := range r.notes {
+		n := 0
+		for _, o := range r.posts {
+			if o.text == note {
+				n++
+			}
+		}
+		if n != 1 {
+			r.world.violate("%q has reached the peer under %d ids", note, n)
+		}
+	}
+}
+
+// answersTo returns the answers to a message.
 func (r *record) answersTo(m *message) (all []*outgoing) {
 	r.world.mu.Lock()
 	defer r.world.mu.Unlock()

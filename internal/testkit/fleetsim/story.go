@@ -62,6 +62,7 @@ const (
 	StopAt  Deed = "stop at"  // it is stopped there
 	SleepAt Deed = "sleep at" // the machine falls asleep there
 	PowerAt Deed = "power at" // the machine loses its power there
+	FailAt  Deed = "fail at"  // the disk of the host is full there
 	cutAt   Deed = "cut at"   // a connection breaks there
 )
 
@@ -143,7 +144,7 @@ var deeds = []struct {
 	deed   Deed
 }{
 	{10, Cut}, {4, Down}, {6, Stale}, {6, Late}, {6, Stop}, {6, Kill}, {7, Sleep}, {6, Power}, {5, Wall}, {5, Take}, {3, Release},
-	{1, Copy}, {2, Backup}, {2, Restore}, {14, KillAt}, {8, StopAt}, {8, SleepAt}, {4, PowerAt},
+	{1, Copy}, {2, Backup}, {2, Restore}, {14, KillAt}, {8, StopAt}, {8, SleepAt}, {4, PowerAt}, {5, FailAt},
 }
 
 func makeStep(g *rand.Rand, at time.Duration, hosts int) Step {
@@ -171,10 +172,12 @@ func makeStep(g *rand.Rand, at time.Duration, hosts int) Step {
 		s.N = 1 + g.IntN(12)
 	case Wall:
 		s.For = time.Duration(g.IntN(48)-24)*time.Hour + between(g, 0, time.Hour)
-	case KillAt, StopAt, SleepAt, PowerAt:
-		s.Site = sites[g.IntN(len(sites))]
-		if s.Site == "" {
+	case KillAt, StopAt, SleepAt, PowerAt, FailAt:
+		if s.Site = sites[g.IntN(len(sites))]; s.Site == "" {
 			s.N = g.IntN(60)
+		}
+		if g.IntN(2) == 0 {
+			s.Host, s.N = -1, s.N/2
 		}
 	case Down:
 		s.For = min(s.For, 3*time.Minute)
