@@ -79,21 +79,9 @@ func (w *World) perform(s Step) {
 	case Late:
 		w.set(func() { w.faults.offers = append(w.faults.offers, lateOffers{h, 1 + s.N, s.For}) })
 	case Stop, Kill:
-		w.mu.Lock()
-		i := slices.IndexFunc(h.running, func(p *process) bool { return p.life != nil })
-		var p *process
-		if i >= 0 {
-			p = h.running[i]
-		}
-		w.mu.Unlock()
-		switch {
-		case p == nil:
-		case s.Do == Kill:
-			p.die("kill -9")
-		default:
-			p.stop()
-			time.AfterFunc(s.For, p.goOn)
-		}
+		h.strikeRunner(s.Do == Kill, s.For)
+	case Lame:
+		go h.lame(s)
 	case Sleep:
 		h.sleep()
 		time.AfterFunc(s.For, func() { h.wakeUp(s.Late) })
@@ -118,6 +106,45 @@ func (w *World) perform(s Step) {
 		w.restore(h)
 	case KillAt, StopAt, SleepAt, PowerAt, FailAt:
 		w.set(func() { w.faults.armed = append(w.faults.armed, &armed{s, h, s.N}) })
+	}
+}
+
+// strikeRunner kills or stops the runner of a turn. It returns false if no turn runs on the host.
+func (h *host) strikeRunner(kill bool, d time.Duration) bool {
+	h.world.mu.Lock()
+	i := slices.IndexFunc(h.running, func(p *process) bool { return p.life != nil && !p.life.finished })
+	var p *process
+	if i >= 0 {
+		p = h.running[i]
+	}
+	h.world.mu.Unlock()
+	switch {
+	case p == nil:
+		return false
+	case kill:
+		p.die("kill -9")
+	default:
+		p.stop()
+		time.AfterFunc(d, p.goOn)
+	}
+	return true
+}
+
+// lame waits for a turn on the host, strikes its runner and cuts the host off. Cron lives, so its
+// polls must end the agent.
+func (h *host) lame(s Step) {
+	for range 100 {
+		if h.strikeRunner(s.N%2 == 1, s.For) {
+			h.world.set(func() { h.cut = cuts[s.N/2] })
+			time.AfterFunc(s.For, func() { h.world.set(func() { h.cut = cut{} }) })
+			h.world.happened("a runner was lame")
+			return
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-h.over:
+			return
+		}
 	}
 }
 

@@ -215,7 +215,7 @@ func (r *record) answersTo(m *message) (all []*outgoing) {
 		from = r.mails
 	}
 	for _, o := range from {
-		if o.answers == m.id && strings.Contains(o.text, m.marker) {
+		if o.answers == m.id {
 			all = append(all, o)
 		}
 	}

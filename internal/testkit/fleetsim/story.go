@@ -58,7 +58,8 @@ const (
 	Forget  Deed = "forget"  // the servers lose their last N writes; a person runs `fleet join --replace` on the last holder
 	Die     Deed = "die"     // the machine loses its power, and another host must act soon
 
-	Freeze  Deed = "freeze"  // a process or the machine stops while the answer to an offer is on its way, for about a lease
+	Lame    Deed = "lame"     // the runner of the next turn is stopped, or killed if N is odd, and its host cut off
+	Freeze  Deed = "freeze"   // a process or the machine stops while the answer to an offer is on its way, for about a lease
 	KillAt  Deed = "kill at"  // a process of the host is killed at a point
 	StopAt  Deed = "stop at"  // it is stopped there
 	SleepAt Deed = "sleep at" // the machine falls asleep there
@@ -145,7 +146,7 @@ var deeds = []struct {
 	deed   Deed
 }{
 	{10, Cut}, {4, Down}, {6, Stale}, {6, Late}, {6, Stop}, {6, Kill}, {7, Sleep}, {6, Power}, {5, Wall}, {5, Take}, {3, Release},
-	{1, Copy}, {2, Backup}, {2, Restore}, {14, KillAt}, {8, StopAt}, {8, SleepAt}, {4, PowerAt}, {5, FailAt}, {16, Freeze},
+	{1, Copy}, {2, Backup}, {2, Restore}, {14, KillAt}, {8, StopAt}, {8, SleepAt}, {4, PowerAt}, {5, FailAt}, {16, Freeze}, {10, Lame},
 }
 
 func makeStep(g *rand.Rand, at time.Duration, hosts int) Step {
@@ -169,6 +170,9 @@ func makeStep(g *rand.Rand, at time.Duration, hosts int) Step {
 		s.For = between(g, time.Minute, 5*time.Minute)
 	}
 	switch s.Do {
+	case Lame:
+		s.Host, s.For = -1, between(g, 100*time.Second, 300*time.Second)
+		return s
 	case Freeze:
 		s.Do, s.Host, s.Site, s.N, s.For = SleepAt, -1, "answer OfferHead", g.IntN(8), between(g, 130*time.Second, 220*time.Second)
 		if g.IntN(2) == 0 {
