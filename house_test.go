@@ -110,6 +110,7 @@ func rooms() []room {
 		{testkit + "/browser", "drives a headless Chromium", nil},
 		{testkit + "/clitest", "stand-ins for agent programs", nil},
 		{testkit + "/crontest", "a crontab(1) for tests", nil},
+		{testkit + "/fleetsim", "tries to break the promises of an agent on several hosts, from seeds", nil},
 		{testkit + "/fleettest", "starts the real nats-server", nil},
 		{testkit + "/limittest", "tests limits at their edges", nil},
 		{testkit + "/mailtest", "IMAP and SMTP servers in the process", nil},

@@ -76,6 +76,10 @@ type Agent struct {
 	// not processes.
 	RunTurn func(context.Context, turn.Attempt) (turn.Result, error)
 
+	// EndTurn, if set, ends the agent of the attempt in dir in place of turn.End, and with a grace of
+	// 0 in place of turn.Kill.
+	EndTurn func(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error)
+
 	// CallHook, if set, replaces Hook.Deliver under the same contract. The poll then calls the
 	// hooks at its end, one after another.
 	CallHook func(context.Context, hook.Hook, hook.Call) error

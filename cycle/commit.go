@@ -189,6 +189,7 @@ type core struct {
 	secrets  *secret.Known
 	stepFunc state.StepFunc // replaces state.Step; nil: state.Step itself
 	seat     *seat.Seat     // of an agent with several hosts; nil: this host alone acts
+	endTurn  func(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error)
 }
 
 // step returns the state after the events.

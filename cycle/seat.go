@@ -14,7 +14,6 @@ import (
 	"agentstateloop/fleet/seat"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
-	"agentstateloop/turn"
 )
 
 // SeatError means that the servers did not tell who acts for the agent, so this host does nothing.
@@ -125,12 +124,20 @@ func (c core) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return c.evict(ctx, s)
+}
+
+// Evict is seat.Seat.Evict.
+func (a *Agent) Evict(ctx context.Context, s state.State) error { return a.core().evict(ctx, s) }
+
+// evict kills the agent that works here for the turn of a state.
+func (c core) evict(ctx context.Context, s state.State) error {
 	dirs := []string{summaryDir()}
 	if s.Turn.NeedsRunner() && !s.Turn.Pulled {
 		dirs = append(dirs, store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch))
 	}
 	for _, dir := range dirs {
-		if err := turn.Kill(ctx, c.store.Path(dir)); err != nil {
+		if _, err := c.endAgent(ctx, c.store.Path(dir), 0); err != nil {
 			return fmt.Errorf("kill the agent in %s, because the seat is lost: %w", dir, err)
 		}
 	}
@@ -181,7 +188,7 @@ func (c core) fence(ctx context.Context, dir string, cancel context.CancelCauseF
 				cancel(errLost)
 			case seat.Kill:
 				cancel(errLost)
-				_ = turn.Kill(context.WithoutCancel(ctx), dir) // the sweep of the next poll tries again
+				_, _ = c.endAgent(context.WithoutCancel(ctx), dir, 0) // the sweep of the next poll tries again
 				return
 			}
 			waiting := ctx

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -163,7 +164,7 @@ func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, erro
 	held, _, err := turn.Probe(dir)
 	abandoned := false
 	if err == nil && held {
-		abandoned, err = turn.End(ctx, dir, turn.DefaultGrace)
+		abandoned, err = d.endAgent(ctx, dir, turn.DefaultGrace)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -178,6 +179,17 @@ func (d *watchdog) endOrphan(ctx context.Context, head state.Head) (string, erro
 		return "its runner died, and the agent could not be killed", nil
 	}
 	return "its runner died, and the agent was ended", nil
+}
+
+// endAgent ends the agent of the attempt in dir, as turn.End does; with a grace of 0 it kills it.
+func (c core) endAgent(ctx context.Context, dir string, grace time.Duration) (abandoned bool, err error) {
+	switch {
+	case c.endTurn != nil:
+		return c.endTurn(ctx, dir, grace)
+	case grace == 0:
+		return false, turn.Kill(ctx, dir)
+	}
+	return turn.End(ctx, dir, grace)
 }
 
 // withLock calls do while this process holds one of the agent's locks, and releases the lock

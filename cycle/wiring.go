@@ -10,7 +10,7 @@ import (
 // its job, never the Agent, and other parts by pointer (docs/decisions/0017-types-and-packages.md).
 
 func (a *Agent) core() core {
-	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, stepFunc: a.Step, seat: a.Seat}
+	return core{handle: a.Handle, store: a.Store, policy: &a.Policy, now: a.Now, secrets: a.Secrets, stepFunc: a.Step, seat: a.Seat, endTurn: a.EndTurn}
 }
 func (a *Agent) committer() committer { return committer{core: a.core(), journal: a.journal()} }
 func (a *Agent) idKeys() idKeys       { return idKeys{core: a.core()} }

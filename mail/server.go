@@ -50,6 +50,9 @@ type Server struct {
 	CAFile  string        // PEM file of roots; replaces the system's
 	Roots   *Roots        // remembers which root of the system ended the server's chain; may be nil
 	Timeout time.Duration // for one network phase without progress: connect, login, search, fetch, send; 0 means 30 s
+
+	// Dial replaces a net.Dialer in the simulator.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 func (s Server) timeout() time.Duration {
@@ -72,7 +75,11 @@ func (s Server) dial(ctx context.Context) (*boundedConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout())
 	defer cancel()
 
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
+	dial := s.Dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, "tcp", s.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", worded(err))
 	}

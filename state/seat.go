@@ -13,7 +13,8 @@ type Seat struct {
 type TookSeat Seat
 
 // apply forgets what belongs to the host before: the sessions of its agent, which continue only
-// there, its crontab lines, and signs of other machines.
+// there, its crontab lines, and signs of other machines. Rows that it could not send are tried at
+// once: this host may reach the server, and their pauses are by the clock of the host before.
 func (e TookSeat) apply(m *machine) {
 	before := m.Seat
 	m.Seat = Seat(e)
@@ -22,6 +23,7 @@ func (e TookSeat) apply(m *machine) {
 		return
 	}
 	m.endSessions()
+	Unpaused{}.apply(m)
 	m.Schedule, m.Published = Schedule{}, Published{}
 	m.line(Line{Kind: LineRecovery, What: WordTookSeat, From: before.Host, Reason: fmt.Sprintf("%s acts now, term %d", e.Host, e.Term)})
 	m.schedule()

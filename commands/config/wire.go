@@ -70,7 +70,7 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 	if seat != nil {
 		schedule.EveryMinute, policy.Fleet = true, true
 	}
-	return &cycle.Agent{
+	a := &cycle.Agent{
 		Handle:       c.File.Agent.Handle,
 		Config:       c.Path,
 		Heartbeat:    monitor,
@@ -98,7 +98,11 @@ func (l *Loader) Wire(c *Config) (*cycle.Agent, []error) {
 		Self:         []string{self, "--config", c.Path},
 		Now:          l.Now,
 		Explain:      l.Explain,
-	}, errs
+	}
+	if seat != nil {
+		seat.Evict = a.Evict
+	}
+	return a, errs
 }
 
 // oneOf checks that value is one of choices.

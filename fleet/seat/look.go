@@ -133,7 +133,7 @@ func (s *Seat) giveUp(ctx context.Context, c *store.Cache, r *record, to string)
 // watch is Look on a standby. The seat of a silent holder, or a released one, is taken if take is
 // set.
 func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) error {
-	h, err := s.Engine.LoadHead(ctx)
+	h, err := s.loadAtLeast(ctx, r, min(r.Revision, 1)) // a server that lags may have none yet
 	if err != nil {
 		return err
 	}
@@ -199,6 +199,9 @@ func (s *Seat) mayReplace(here state.State, e envelope) error {
 // alone changes no file but the record.
 func (s *Seat) copyHead(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
 	if !r.known || e.Serial != r.Head.Serial || e.Serial != c.State.Serial || c.Recovery.Reason != "" {
+		if err := s.evict(ctx, c.State); err != nil {
+			return err
+		}
 		if err := s.install(ctx, c, r, e); err != nil {
 			return err
 		}
@@ -208,6 +211,13 @@ func (s *Seat) copyHead(ctx context.Context, c *store.Cache, r *record, h fleet.
 	r.Trouble, r.Detail = "", ""
 	s.see(r, h, e)
 	return s.write(*r)
+}
+
+func (s *Seat) evict(ctx context.Context, here state.State) error {
+	if s.Evict == nil {
+		return nil
+	}
+	return s.Evict(ctx, here)
 }
 
 // see notes a sign of the holder. The wait for its next one begins when the answer has arrived.

@@ -45,6 +45,10 @@ type Seat struct {
 	// name may be missing in the directory.
 	Names func(s state.State) []string
 
+	// Evict kills the agent that runs here for the turn of a state, before the state of another host
+	// replaces it: later sweeps would look for the turn of that host. nil: no agent runs here.
+	Evict func(ctx context.Context, s state.State) error
+
 	// Clock is the clock of the boot with that id: see package boot.
 	Clock func() (id string, now time.Duration, err error)
 

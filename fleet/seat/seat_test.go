@@ -76,15 +76,17 @@ func (w *world) hostAt(name, dir string) *Seat {
 }
 
 // arrive commits one message with a payload.
-func (w *world) arrive(s *Seat, key string) error {
+func (w *world) arrive(s *Seat, key string) error { return w.arriveAt(s, key, w.wall()) }
+
+func (w *world) arriveAt(s *Seat, key string, at time.Time) error {
 	name := store.PayloadName(store.MessagesDir, key, ".json")
 	sum, err := s.Store.KeepSummed(name, strings.NewReader("payload of "+key))
 	if err != nil {
 		return err
 	}
-	_, err = s.Store.Commit(w.t.Context(), w.wall(), func(st state.State, _ store.Recovery) (state.State, error) {
+	_, err = s.Store.Commit(w.t.Context(), at, func(st state.State, _ store.Recovery) (state.State, error) {
 		msg := state.Message{Key: key, Source: state.CLI, From: "you", Operator: true, Payload: name, Sum: sum}
-		return state.Step(st, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), w.wall()), nil
+		return state.Step(st, []state.Event{state.Arrived{Message: msg}}, statetest.Policy(), at), nil
 	})
 	return err
 }
@@ -511,5 +513,74 @@ func TestALongHistory(t *testing.T) {
 	check(t, err)
 	if len(a.Breaks) > 0 {
 		t.Errorf("the history has breaks: %v", a.Breaks)
+	}
+}
+
+// TestHistoryOfAWrongClock checks that the history of a standby is whole although the clock of the
+// holder was in another month for a while.
+func TestHistoryOfAWrongClock(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	for i, months := range []int{0, 1, 0, -1, 0, 1} {
+		check(t, w.arriveAt(alpha, fmt.Sprint("cli:", i), w.wall().AddDate(0, months, 0)))
+		wantStandby(t, beta.Look(t.Context()), "alpha")
+	}
+	for _, s := range []*Seat{alpha, beta} {
+		audit, err := s.Store.Audit()
+		check(t, err)
+		if len(audit.Breaks) > 0 {
+			t.Errorf("%s: %v", s.Host, audit.Breaks)
+		}
+	}
+}
+
+// TestAServerThatLags checks that a host does not take a server for one that forgot: it lags so much
+// that it has no head yet.
+func TestAServerThatLags(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	lags := 3
+	w.server.Hook = func(c memfleet.Call, do func() error) error {
+		if lags--; lags >= 0 {
+			*c.Lag = 1000
+		}
+		return do()
+	}
+	wantStandby(t, beta.Look(t.Context()), "alpha")
+}
+
+// TestEvict checks that a host that follows another one ends the agent of its own state first: a
+// command may do that, before a poll has swept.
+func TestEvict(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	check(t, w.arrive(alpha, "cli:one"))
+	wantStandby(t, beta.Look(t.Context()), "alpha")
+	before, err := alpha.Store.Read()
+	check(t, err)
+	w.now += time.Hour
+	for beta.Look(t.Context()) != nil {
+		w.now += time.Minute
+	}
+	check(t, w.arrive(beta, "cli:two"))
+	var evicted []uint64
+	alpha.Evict = func(_ context.Context, s state.State) error {
+		if here, err := alpha.Store.Read(); err != nil || here.Serial != s.Serial {
+			t.Errorf("the state is replaced already: serial %d, %v", here.Serial, err)
+		}
+		evicted = append(evicted, s.Serial)
+		return nil
+	}
+	alpha.Auto = false
+	wantStandby(t, alpha.Look(t.Context()), "beta") // its offer is refused
+	wantStandby(t, alpha.Look(t.Context()), "beta")
+	if len(evicted) != 1 || evicted[0] != before.Serial {
+		t.Errorf("evicted %v, want %d", evicted, before.Serial)
 	}
 }

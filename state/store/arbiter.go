@@ -2,15 +2,16 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 )
@@ -148,12 +149,18 @@ func baseNames(paths []string) (names []string) {
 	return names
 }
 
-// LinesAfter returns the raw lines of the history after a position, the oldest first.
+// LinesAfter returns the raw lines of the history after a position, the oldest first. It looks into
+// the file of each month: a clock that was wrong has put them into another one than the newest.
 func (st *Store) LinesAfter(serial uint64, n int) (lines [][]byte, err error) {
 	names, err := st.historyFiles()
 	if err != nil {
 		return nil, err
 	}
+	type placed struct {
+		Place
+		raw []byte
+	}
+	var found []placed
 	limit := int64(math.MaxInt64)
 	newer := true
 	keep := func(raw []byte) (state.Line, bool) {
@@ -161,20 +168,22 @@ func (st *Store) LinesAfter(serial uint64, n int) (lines [][]byte, err error) {
 		if ours && !l.After(serial, n) {
 			newer = false
 		} else if ours {
-			lines = append(lines, append(bytes.Clone(raw), '\n'))
+			found = append(found, placed{Place{l.Serial, l.N}, append(bytes.Clone(raw), '\n')})
 		}
 		return l, ours
 	}
 	var failed error
-	for _, name := range slices.Backward(names) {
-		if !yieldNewest(name, &limit, keep, func(_ state.Line, err error) bool {
+	for _, name := range names {
+		newer = true
+		yieldNewest(name, &limit, keep, func(_ state.Line, err error) bool {
 			failed = errors.Join(failed, err)
 			return newer && err == nil
-		}) {
-			break
-		}
+		})
 	}
-	slices.Reverse(lines)
+	order.Sort(found, func(a, b placed) int { return a.compare(b.Place) })
+	for _, f := range found {
+		lines = append(lines, f.raw)
+	}
 	return lines, failed
 }
 
@@ -184,22 +193,29 @@ type Place struct {
 	N      int    `json:"n"`
 }
 
+func (p Place) compare(q Place) int {
+	return cmp.Or(cmp.Compare(p.Serial, q.Serial), cmp.Compare(p.N, q.N))
+}
+
 // PlaceOf returns the position of a raw line. ok is false for a line that is not ours.
 func PlaceOf(raw []byte) (p Place, ok bool) {
 	l, ok := parseLine(bytes.TrimSuffix(raw, []byte("\n")))
 	return Place{l.Serial, l.N}, ok
 }
 
-// LastPlace returns the position of the newest line in the files of the history.
+// LastPlace returns the position of the newest line in the files of the history, whatever its month.
 func (st *Store) LastPlace() (p Place, err error) {
 	names, err := st.historyFiles()
 	if err != nil {
 		return p, err
 	}
-	for _, name := range slices.Backward(names) {
+	for _, name := range names {
 		l, err := st.lastLine(name[strings.LastIndexByte(name, '/')+1:])
-		if err != nil || l.Kind != "" {
-			return Place{l.Serial, l.N}, err
+		if err != nil {
+			return p, err
+		}
+		if last := (Place{l.Serial, l.N}); last.compare(p) > 0 {
+			p = last
 		}
 	}
 	return p, nil

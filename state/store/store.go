@@ -326,13 +326,13 @@ func (st *Store) lockState(ctx context.Context) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
-	patience := commitPatience
-	if st.Arbiter != nil {
-		patience = fleetPatience
+	patience, retry := commitPatience, 2*time.Millisecond
+	if st.Arbiter != nil { // its holder waits for servers
+		patience, retry = fleetPatience, 20*time.Millisecond
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	_, err = f.TryLockContext(ctx, 2*time.Millisecond)
+	_, err = f.TryLockContext(ctx, retry)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return nil, fmt.Errorf("another process has held %s for %v: find it with `fuser %[1]s`", f.Path(), patience)
 	}

@@ -97,17 +97,24 @@ func Start(dir string, options Options) (*Servers, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Reset(); err != nil {
+	if err := s.build(cfg); err != nil {
 		return nil, err
 	}
-	if err := s.serve(cfg); err != nil {
+	if err := s.listen(cfg); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Servers) serve(cfg *tls.Config) error {
+// New is Start without TLS and without listeners: it serves only those of ServeIMAP and ServeSMTP.
+func New(options Options) (*Servers, error) {
+	s := &Servers{Username: options.Username, Password: options.Password, options: options}
+	return s, s.build(nil)
+}
+
+// build makes the servers.
+func (s *Servers) build(cfg *tls.Config) error {
 	quiet := log.New(io.Discard, "", 0)
 	caps := imap.CapSet{imap.CapIMAP4rev1: {}}
 	if s.options.SpecialUse {
@@ -131,7 +138,11 @@ func (s *Servers) serve(cfg *tls.Config) error {
 	s.smtp.EnableSMTPUTF8 = true
 	s.smtp.TLSConfig = cfg
 	s.smtp.ErrorLog = quiet
+	return s.Reset()
+}
 
+// listen serves loopback.
+func (s *Servers) listen(cfg *tls.Config) error {
 	for _, l := range []struct {
 		addr  *string
 		tls   bool

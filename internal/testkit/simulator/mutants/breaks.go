@@ -7,8 +7,12 @@ import (
 	"strings"
 )
 
-// listName is the file next to this one that lists the breaks.
-const listName = "breaks.txt"
+// listName is the file next to this one that lists the breaks. The breaks of fleetList are caught
+// by the simulator with hosts.
+const (
+	listName  = "breaks.txt"
+	fleetList = "fleet.txt"
+)
 
 // mutant is one deliberate break: whole lines of a file that are replaced.
 type mutant struct {

@@ -4,6 +4,7 @@
 //	go run ./internal/testkit/simulator/mutants              # all breaks
 //	go run ./internal/testkit/simulator/mutants -only ack    # those whose names contain "ack"
 //	go run ./internal/testkit/simulator/mutants -third HASH  # a third, chosen by the hash of a commit
+//	go run ./internal/testkit/simulator/mutants -list fleet.txt
 //
 // It leaves the tree as it is: an overlay shows the go command the broken file. It
 // tries two breaks at a time. It exits 1 if no test notices a break, if a break does
@@ -28,8 +29,9 @@ import (
 func main() {
 	only := flag.String("only", "", "try only the breaks whose names contain this")
 	hash := flag.String("third", "", "try a third of the breaks: a commit's `hash` chooses which")
+	list := flag.String("list", listName, "try the breaks of this `file`")
 	flag.Parse()
-	failed, err := run(*only, *hash)
+	failed, err := run(*list, *only, *hash)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
@@ -39,8 +41,8 @@ func main() {
 	}
 }
 
-func run(only, hash string) (failed int, err error) {
-	breaks, err := readBreaks(filepath.Join("internal", "testkit", "simulator", "mutants", listName))
+func run(list, only, hash string) (failed int, err error) {
+	breaks, err := readBreaks(filepath.Join("internal", "testkit", "simulator", "mutants", list))
 	if err != nil {
 		return 0, err
 	}
