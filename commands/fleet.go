@@ -19,7 +19,7 @@ import (
 func fleetCommand(p *program) *cli.Command {
 	return &cli.Command{
 		Name:  "fleet",
-		Usage: "set up NATS servers as a mesh, and an agent on several hosts",
+		Usage: "set up NATS servers, and an agent on several hosts",
 		Subcommands: []*cli.Command{
 			fleetKeyCommand(p),
 			fleetPlanCommand(p),

@@ -13,6 +13,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/fleet/seat"
 	"agentstateloop/mesh/natsmesh"
+	"agentstateloop/state/store"
 )
 
 // This file has the commands for one agent on several hosts (package fleet/seat).
@@ -82,18 +83,48 @@ type fleetJoinOutput struct {
 	seatOutput
 	Made  bool `json:"made"`  // the servers got the state of this directory
 	Aside bool `json:"aside"` // the state of this directory was set aside
+
+	text string // all of it in words
 }
 
 func (o *fleetJoinOptions) run(c *call, a *cycle.Agent) error {
-	j, err := a.Seat.Join(c.ctx, o.replace)
+	r, err := c.join(a, o.replace)
 	if err != nil {
 		return err
 	}
-	r := fleetJoinOutput{joinedSeat(a, j), j.Made, j.Aside}
-	if c.json {
-		return c.out.JSON(r)
+	return c.print(r, "%s\n\n%s\n", r.text, r.Next)
+}
+
+// join joins a host.
+func (c *call) join(a *cycle.Agent, replace bool) (*fleetJoinOutput, error) {
+	release, err := c.stopOldProcesses(a)
+	if err != nil {
+		return nil, err
 	}
-	return r.print(c, joinedText(a, j))
+	defer release()
+	j, err := a.Seat.Join(c.ctx, replace)
+	if err != nil {
+		return nil, err
+	}
+	return &fleetJoinOutput{joinedSeat(a, j), j.Made, j.Aside, joinedText(a, j)}, nil
+}
+
+// stopOldProcesses waits until no process works that began before [fleet] was set, and so commits
+// past the servers. It returns what lets processes begin again.
+func (c *call) stopOldProcesses(a *cycle.Agent) (release func(), err error) {
+	v, err := a.Seat.View()
+	if err != nil || v.Joined {
+		return func() {}, err
+	}
+	noted := ""
+	return a.Store.Hold(c.ctx, func(lock string) error {
+		what := map[string]string{store.TurnLock: "the running turn", store.CycleLock: "the running poll", store.ListenLock: "the listener: stop it, and start it again after this"}[lock]
+		if lock != noted {
+			c.out.Note("note", "waiting for %s", what)
+			noted = lock
+		}
+		return nil
+	}, store.ListenLock, store.TurnLock, store.CycleLock)
 }
 
 // joinedSeat returns the output of a join.
@@ -194,8 +225,12 @@ Examples:
 }
 
 func (o *fleetTakeOptions) run(c *call, a *cycle.Agent) error {
-	if err := joinFirst(c.ctx, a); err != nil {
+	if v, err := a.Seat.View(); err != nil {
 		return err
+	} else if !v.Joined { // nothing is lost by it: Join refuses otherwise
+		if _, err := c.join(a, false); err != nil {
+			return err
+		}
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, o.timeout)
 	defer cancel()
@@ -206,10 +241,10 @@ func (o *fleetTakeOptions) run(c *call, a *cycle.Agent) error {
 			shown = reason
 		}
 	})
-	if err := c.ctx.Err(); err != nil {
-		return err
+	if err != nil && c.ctx.Err() != nil {
+		return terminal.WithHint(coded(codeInterrupted, errors.New("interrupted: this host does not act")), "the request was taken back")
 	}
-	if ctx.Err() != nil && err != nil {
+	if err != nil && ctx.Err() != nil {
 		return terminal.WithHint(fmt.Errorf("not within %s: %w", terminal.Short(o.timeout), err), "the request was taken back; try again, or wait longer with --timeout")
 	}
 	if err != nil {
@@ -222,15 +257,6 @@ func (o *fleetTakeOptions) run(c *call, a *cycle.Agent) error {
 	}
 	r.Next = fmt.Sprintf("Next: nothing. Each poll here renews the lease of %s; `%s status` shows it.", terminal.Short(v.Lease), name)
 	return r.print(c, fmt.Sprintf("this host, %s, acts for @%s now (term %d)", a.Seat.Host, a.Handle, v.Term))
-}
-
-// joinFirst joins a host that has not: nothing is lost by it, because Join refuses otherwise.
-func joinFirst(ctx context.Context, a *cycle.Agent) error {
-	if v, err := a.Seat.View(); err != nil || v.Joined {
-		return err
-	}
-	_, err := a.Seat.Join(ctx, false)
-	return err
 }
 
 // ringHolder wakes a listener on the host that acts: its poll finds the request. Without one, cron
@@ -251,12 +277,13 @@ func (c *call) whyWaits(a *cycle.Agent, err error) string {
 		return "the seat was released to " + e.To + ": this host acts if " + e.To + " does not"
 	}
 	who := fmt.Sprintf("%s acts for @%s (term %d)", e.Holder, a.Handle, e.Term)
-	s, err := a.Store.Read()
+	v, viewErr := a.Seat.View()
+	s, stateErr := a.Store.Read()
 	switch {
-	case e.Ago > a.Seat.Lease*2/5+10*time.Second:
-		return who + " and is silent: this host acts when its lease is over, " + terminal.Clock(c.now().Add(seat.Silence(a.Seat.Lease)-e.Ago), c.now())
-	case err == nil && seat.Busy(s):
-		return who + " and works on a turn: waiting for its end; `" + name + " stop` on " + e.Holder + " ends it now"
+	case viewErr == nil && e.Ago > v.Lease*3/5: // a poll and its pause take two fifths
+		return who + ", and is silent: this host acts when " + terminal.Short(seat.Silence(v.Lease)) + " have passed without a sign of it"
+	case stateErr == nil && seat.Busy(s):
+		return who + ", and works on a turn: waiting for its end; `" + name + " stop` on " + e.Holder + " ends it now"
 	}
 	return who + ": asked it to release the seat, which its next poll does"
 }

@@ -17,6 +17,7 @@ import (
 	"agentstateloop/commands/terminal"
 	"agentstateloop/cron/timer"
 	"agentstateloop/cycle"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/state"
 )
 
@@ -36,7 +37,9 @@ it looks for the program, connects and logs in, and asks again unless you keep a
 setting that does not work yet. It writes nothing before the last answer. In a
 script, use the flags; init then reports all missing and invalid flags at once.
 
-An existing configuration is kept: init only installs the crontab line. With
+An existing configuration is kept: init only installs the crontab line. If it
+has [fleet], init first joins: copy it and its secrets to another host, and run
+init there. With
 --password it also takes a new password for the mailbox, and replaces the old
 one if the new one works. To set up another agent, name another file with
 --config FILE.
@@ -114,6 +117,7 @@ type initOutput struct {
 	Created  bool             `json:"created"`       // false if it already existed, and is kept
 	Password *string          `json:"password_file"` // file with the new password; null without one
 	Key      *string          `json:"public_key"`    // set if the agent's mesh over NATS is set up now; else null
+	Fleet    *fleetJoinOutput `json:"fleet"`         // null: the agent lives on this host alone
 	Checks   []doctor.Finding `json:"checks"`
 	Next     string           `json:"next"`
 }
@@ -182,6 +186,9 @@ func (o *initOptions) run(c *call) error {
 			return err
 		}
 	}
+	if result.Fleet, err = o.join(c, a); err != nil {
+		return err
+	}
 	if !c.json {
 		o.printWritten(c, result, plan)
 	}
@@ -191,6 +198,9 @@ func (o *initOptions) run(c *call) error {
 		return err
 	}
 	result.Next = nextStep(c, a, found)
+	if result.Fleet != nil && doctor.Count(found, doctor.Error) == 0 {
+		result.Next = result.Fleet.Next
+	}
 	if c.json {
 		result.Checks = found
 		return c.out.JSON(result)
@@ -228,6 +238,9 @@ func (o *initOptions) printWritten(c *call, r initOutput, plan setup.Plan) {
 	if r.Password != nil {
 		c.out.Printf("wrote the new password to %s (mode 0600)\n", *r.Password)
 	}
+	if r.Fleet != nil {
+		c.out.Printf("%s\n", r.Fleet.text)
+	}
 	c.out.Printf("\n")
 	if r.Password == nil && !o.onlyFlags(c, &o.Handle, &o.password, &o.Schedule, &o.timer) {
 		c.out.Warn("the flags for settings were ignored: edit the file, or create another agent with --config FILE")
@@ -257,6 +270,25 @@ func (o *initOptions) chooseTimer() error {
 	}
 	o.Schedule = native
 	return nil
+}
+
+// join joins an agent whose configuration has [fleet]. It returns nil for any other.
+func (o *initOptions) join(c *call, a *cycle.Agent) (*fleetJoinOutput, error) {
+	if a.Seat == nil {
+		return nil, nil
+	}
+	v, err := a.Seat.View()
+	if err != nil {
+		return nil, err
+	}
+	if o.noNetwork && !v.Joined {
+		return nil, terminal.Usagef("leave it out: init has to reach the servers", "%s has [fleet], so init joins the other hosts of the agent: --no-network cannot be used", a.Config)
+	}
+	if o.noNetwork {
+		j := seat.Joined{Holder: v.Holder, Term: v.Term, Already: true}
+		return &fleetJoinOutput{seatOutput: joinedSeat(a, j), text: joinedText(a, j)}, nil
+	}
+	return c.join(a, false)
 }
 
 // reschedule changes the mode in [schedule] of an existing configuration. A timer polls before

@@ -22,6 +22,7 @@ import (
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/files"
 	"agentstateloop/cycle/view"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/testkit/limittest"
 	"agentstateloop/mail"
 )
@@ -117,6 +118,9 @@ func TestLimits(t *testing.T) {
 		}),
 		limittest.Duration("nudgeTimeout", 5*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
 			return d <= defaultDuration(t, nudgeCommand(&program{loader: new(config.Loader)}), "timeout")
+		}),
+		limittest.Duration("takeWait", 4*time.Minute, 1, func(t *testing.T, d time.Duration) bool {
+			return d <= defaultDuration(t, fleetTakeCommand(new(program)), "timeout") && seat.Silence(seat.DefaultLease) < 4*time.Minute
 		}),
 		limittest.Duration("reasonAfter", 3*time.Second-1, 1, func(t *testing.T, d time.Duration) (silent bool) {
 			synctest.Test(t, func(t *testing.T) {

@@ -53,6 +53,10 @@ func (o *moveOptions) run(c *call, a *cycle.Agent) error {
 	if o.cancel {
 		return o.takeBack(c, a)
 	}
+	if a.Seat != nil {
+		return terminal.Usagef("on the other host: copy agent.toml and its secrets there, `"+name+" init`, then `"+name+" fleet take`. Last, `"+name+" uninstall` here",
+			"@%s lives on several hosts: its state is in the servers, not in one file", a.Handle)
+	}
 	if c.insideTurn() {
 		return notAllowed("run it outside the agent's turn", "%s would wait for its own turn", c.helpName())
 	}

@@ -40,6 +40,9 @@ An archive of backup is older than the mailbox. No mail is answered twice: the
 agent compares the mailbox with its state, runs new mail, and mails you a list
 of what may have run already.
 
+An agent on several hosts is not restored while another host or the servers have
+its state: run init instead. If both are lost, use --no-start, then fleet join.
+
 Secrets need --identity or the passphrase. Without them, everything else is
 restored, and the missing secrets are named.
 
@@ -91,7 +94,7 @@ func (o *restoreOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
-	r := backup.Restore{Loader: c.loader, Identities: identities, Config: c.global.config, StateDir: o.stateDir}
+	r := backup.Restore{Loader: c.loader, Identities: identities, Config: c.global.config, StateDir: o.stateDir, Fleet: o.noStart}
 	if r.Config, err = absOrEmpty(r.Config); err != nil {
 		return err
 	}

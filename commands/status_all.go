@@ -22,14 +22,34 @@ import (
 type agentTable struct {
 	agents []view.Status
 	others []mesh.Presence // nil if no mesh could be queried
+
+	hosts map[string][]mesh.HostSeen // of our agents on several hosts, by handle
 }
 
 // statusAllOutput is the JSON output of status --all: our agents, and the other agents that the
 // mesh has seen lately. If no mesh could be queried, Others is null, and Error is the reason.
 type statusAllOutput struct {
 	Agents []view.Status    `json:"agents"`
+	Fleets []fleetOutput    `json:"fleets"`
 	Others []presenceOutput `json:"others"`
 	Error  *errorOutput     `json:"error"`
+}
+
+// fleetOutput is the JSON output for one of our agents that lives on several hosts.
+type fleetOutput struct {
+	Agent string       `json:"agent"`
+	Hosts []hostOutput `json:"hosts"`
+}
+
+// fleets returns the JSON output for the hosts of our agents.
+func (h agentTable) fleets() []fleetOutput {
+	list := []fleetOutput{}
+	for _, s := range h.agents {
+		if s.Fleet != nil {
+			list = append(list, fleetOutput{s.Agent, hostsOutput(h.hosts[s.Agent])})
+		}
+	}
+	return list
 }
 
 // presenceOutput is the JSON output for an agent that the mesh has seen.
@@ -50,6 +70,16 @@ type hostOutput struct {
 	Host   string     `json:"host"`
 	SeenAt *time.Time `json:"seen_at"`
 	Away   bool       `json:"away"`
+
+	Version *string `json:"version"` // of the program there; null: unknown
+}
+
+func hostsOutput(hosts []mesh.HostSeen) []hostOutput {
+	list := []hostOutput{}
+	for _, h := range hosts {
+		list = append(list, hostOutput{h.Host, orNull(h.SeenAt.UTC()), h.Away, orNull(h.Version)})
+	}
+	return list
 }
 
 // presencesOf converts presences on the mesh to their JSON output.
@@ -59,11 +89,7 @@ func presencesOf(seen []mesh.Presence) []presenceOutput {
 	}
 	list := []presenceOutput{}
 	for _, p := range seen {
-		hosts := []hostOutput{}
-		for _, h := range p.Hosts {
-			hosts = append(hosts, hostOutput{h.Host, orNull(h.SeenAt.UTC()), h.Away})
-		}
-		list = append(list, presenceOutput{p.Handle, p.Callsign, p.Phase, p.Asleep, p.Tier, orNull(p.SeenAt.UTC()), p.Away, hosts})
+		list = append(list, presenceOutput{p.Handle, p.Callsign, p.Phase, p.Asleep, p.Tier, orNull(p.SeenAt.UTC()), p.Away, hostsOutput(p.Hosts)})
 	}
 	return list
 }
@@ -91,12 +117,12 @@ func statusAll(c *call) error {
 		h.agents = append(h.agents, s)
 	}
 	var failed error
-	if h.others, err = otherPresences(c.ctx, all); err != nil {
+	if h.others, h.hosts, err = otherPresences(c.ctx, all); err != nil {
 		failed = terminal.WithHint(&sourceError{failed: []string{plain.Line(err.Error())}},
 			"the status of agents elsewhere is unknown; `"+name+" doctor` checks the mesh")
 	}
 	if c.json {
-		err = c.out.JSON(statusAllOutput{Agents: h.agents, Others: presencesOf(h.others), Error: outputOf(failed)})
+		err = c.out.JSON(statusAllOutput{Agents: h.agents, Fleets: h.fleets(), Others: presencesOf(h.others), Error: outputOf(failed)})
 	} else {
 		err = h.print(&c.out, c.now())
 	}
@@ -115,9 +141,9 @@ func (c *call) agentsToShow() ([]*cycle.Agent, error) {
 	return c.neighbours(a)
 }
 
-// otherPresences returns the agents on our meshes except ours. The first of our agents that reaches a
-// mesh asks it, once.
-func otherPresences(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, error) {
+// otherPresences returns the agents on our meshes except ours, and the hosts of ours. The first of
+// our agents that reaches a mesh asks it, once.
+func otherPresences(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, map[string][]mesh.HostSeen, error) {
 	found := map[string]mesh.Presence{}
 	queried := map[string]bool{}
 	var failed []error
@@ -139,9 +165,11 @@ func otherPresences(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, 
 		}
 	}
 	if len(queried) == 0 {
-		return nil, errors.Join(failed...)
+		return nil, nil, errors.Join(failed...)
 	}
+	hosts := map[string][]mesh.HostSeen{}
 	for _, a := range ours {
+		hosts[a.Handle] = found[a.Handle].Hosts
 		delete(found, a.Handle)
 	}
 	list := []mesh.Presence{}
@@ -149,7 +177,7 @@ func otherPresences(ctx context.Context, ours []*cycle.Agent) ([]mesh.Presence, 
 		list = append(list, other)
 	}
 	order.Sort(list, func(a, b mesh.Presence) int { return strings.Compare(a.Handle, b.Handle) })
-	return list, nil
+	return list, hosts, nil
 }
 
 // print prints a line for each agent.
@@ -161,6 +189,16 @@ func (h agentTable) print(out *terminal.Output, now time.Time) error {
 			since = "since " + terminal.Clock(*s.PhaseSince, now)
 		}
 		rows = append(rows, []string{"@" + s.Agent, string(s.Phase), since, strings.Join(present.Brief(s, now), ", ")})
+		if s.Fleet == nil {
+			continue
+		}
+		holder := ""
+		if s.Fleet.Holder != nil {
+			holder = *s.Fleet.Holder
+		}
+		for _, seen := range h.hosts[s.Agent] {
+			rows = append(rows, present.HostRow(seen, holder, now))
+		}
 	}
 	for _, other := range h.others {
 		phase, seen := plain.Line(string(other.Phase)), "seen "

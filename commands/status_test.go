@@ -166,7 +166,7 @@ func TestMeshOutageReportedOnce(t *testing.T) {
 	agent := func(handle string) *cycle.Agent {
 		return &cycle.Agent{Handle: handle, Mesh: &cycle.Mesh{Carrier: &mesh.Client{URL: "http://127.0.0.1:1", Handle: handle}, Handle: handle}}
 	}
-	_, err := otherPresences(t.Context(), []*cycle.Agent{agent("alpha"), agent("beta")})
+	_, _, err := otherPresences(t.Context(), []*cycle.Agent{agent("alpha"), agent("beta")})
 	if err == nil || strings.Count(err.Error(), "mesh: ") != 1 {
 		t.Errorf("the error is %v", err)
 	}

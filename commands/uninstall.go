@@ -117,6 +117,7 @@ func (o *uninstallOptions) run(c *call) error {
 	if err != nil {
 		return err
 	}
+	u.releaseSeat(c.ctx)
 	plan := u.plan(c.ctx)
 	return u.printUninstalled(c, lines, plan)
 }
@@ -287,6 +288,19 @@ func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
 		u.out.Warn("%v", err)
 	}
 	return removed, nil
+}
+
+// releaseSeat releases the seat of an agent on several hosts if it is here, so that another host acts
+// at its next poll. A failure costs only time: that host then acts when the lease is over.
+func (u *uninstaller) releaseSeat(ctx context.Context) {
+	if u.agent == nil || u.agent.Seat == nil || u.agent.Seat.Here() != nil {
+		return
+	}
+	if err := u.agent.Seat.Release(ctx); err != nil {
+		u.out.Warn("the seat was not released, so another host acts only when the lease of %s is over: %v", terminal.Short(u.agent.Seat.Lease), err)
+		return
+	}
+	u.out.Note("note", "released the seat of @%s: another host acts at its next poll", u.handle)
 }
 
 // removeTagged removes the crontab lines by their tag. A table without them is not touched. The

@@ -17,6 +17,8 @@ import (
 	"agentstateloop/cron/timer"
 	"agentstateloop/cycle/listen"
 	"agentstateloop/internal/plain"
+	"agentstateloop/mesh"
+	"agentstateloop/mesh/natsmesh"
 	"agentstateloop/state"
 )
 
@@ -120,6 +122,7 @@ func (o *uninstallOptions) purgeAgent(c *call, u *uninstaller) error {
 	if err != nil {
 		return err
 	}
+	u.releaseSeat(c.ctx)
 	st, err := u.store()
 	if err != nil {
 		return err
@@ -135,6 +138,7 @@ func (o *uninstallOptions) purgeAgent(c *call, u *uninstaller) error {
 			c.out.Warn("%v", err)
 		}
 	}
+	u.noteServers(c.ctx)
 	c.loaded = nil // a hook process would need the state
 	removed, err := plan.Remove()
 	result := uninstallOutput{Agent: u.handle, Removed: lines.Removed, Units: lines.Units, Purged: itemsOutput(removed), Stays: itemsOutput(plan.Stays)}
@@ -142,4 +146,33 @@ func (o *uninstallOptions) purgeAgent(c *call, u *uninstaller) error {
 		return terminal.WithHint(err, "the rest was removed; run it again when the cause is gone")
 	}
 	return c.print(result, "removed @%s: %s, %s\n", u.handle, terminal.Count(len(removed), "item"), plain.Size(plan.Bytes()))
+}
+
+// noteServers says that the servers keep the state of an agent on several hosts, and which other
+// hosts it has.
+func (u *uninstaller) noteServers(ctx context.Context) {
+	if u.agent == nil || u.agent.Seat == nil {
+		return
+	}
+	text := "the state of @" + u.handle + " stays in the servers"
+	client, ok := u.agent.Mesh.Carrier.(*natsmesh.Client)
+	if !ok {
+		return
+	}
+	switch _, others, err := client.Hosts(ctx); {
+	case err != nil:
+	case len(others) == 0:
+		text += ", and no other host of it was seen: nobody acts for it"
+	default:
+		text += ", for " + hostNames(others)
+	}
+	u.out.Note("note", "%s", text)
+}
+
+func hostNames(hosts []mesh.HostSeen) string {
+	var names []string
+	for _, h := range hosts {
+		names = append(names, h.Host)
+	}
+	return strings.Join(names, ", ")
 }

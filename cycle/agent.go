@@ -204,5 +204,29 @@ func (a *Agent) View() view.Reader {
 	if a.Mesh != nil {
 		r.Mesh = a.Mesh.Carrier.Address()
 	}
+	if a.Seat != nil {
+		r.Fleet = a.fleetStatus
+	}
 	return r
+}
+
+// fleetStatus returns what this host knows about the seat. It uses no network.
+func (a *Agent) fleetStatus() *view.StatusFleet {
+	f := &view.StatusFleet{Host: a.Seat.Host, Auto: a.Seat.Auto}
+	v, err := a.Seat.View()
+	if err != nil {
+		text := err.Error()
+		f.Trouble = &text
+		return f
+	}
+	f.Acts, f.CutOff, f.Holder, f.To, f.Term, f.Trouble = v.Here, v.CutOff, view.OrNull(v.Holder), view.OrNull(v.To), v.Term, view.OrNull(v.Text)
+	// Distances on the boot clock, as times for people. Rounded, they stay the same.
+	at := func(d time.Duration) *time.Time { return view.OrNull(a.Now().Add(d).Round(time.Second).UTC()) }
+	if v.Known {
+		f.SeenAt = at(-v.Ago)
+	}
+	if v.Known && v.Here {
+		f.LeaseEnd = at(v.Left)
+	}
+	return f
 }

@@ -189,6 +189,9 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if err := a.Store.UnmarkRemoval(); err != nil {
 		return state.State{}, err
 	}
+	if a.standsBy() {
+		return a.installStandby(ctx)
+	}
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
 		return s, err
@@ -208,6 +211,9 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 // Install does, but leaves both alone after an `uninstall`. The error is ErrBusy if a cycle is
 // under way, which installs the lines itself.
 func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
+	if a.standsBy() {
+		return a.installStandby(ctx)
+	}
 	var s state.State
 	if a.Schedule.HasTimer() {
 		s, err := a.Store.Read()
@@ -235,6 +241,34 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 	return s, err
 }
 
+// standsBy reports whether another host acts for the agent, as far as is known here.
+func (a *Agent) standsBy() bool { return a.Seat != nil && a.Seat.Here() != nil }
+
+// installStandby installs what polls a standby. It records nothing: the state is that of the host
+// that acts. The returned state has only the schedule.
+func (a *Agent) installStandby(ctx context.Context) (s state.State, err error) {
+	job := a.Job(s)
+	if a.Schedule.HasTimer() {
+		t := a.Timer(s)
+		if err = t.Write(); err == nil {
+			err = t.Enable(ctx)
+		}
+		if err == nil {
+			_, err = a.timers().removeLines(ctx, false)
+		}
+		s.Schedule.Installed = t.Name()
+	} else {
+		if _, err = a.Schedule.Table.Install(ctx, job); err == nil {
+			_, err = a.Timer(s).Remove(ctx)
+		}
+		s.Schedule.Installed, _ = job.Line()
+	}
+	if ctx.Err() != nil {
+		return s, ErrInterrupted
+	}
+	return s, err
+}
+
 // Uninstall removes what polls the agent, its crontab lines and the units of its timer, and
 // records that they must stay away: cycles leave the table alone until `init` or `transition`. It
 // returns the change of the table, and the removed units.
@@ -242,6 +276,9 @@ func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
 	s, err := a.Store.Read()
 	if err != nil {
 		return cron.Change{}, nil, err
+	}
+	if a.standsBy() { // its polls leave the table alone
+		return a.timers().stopPolls(ctx, state.State{}, a.Schedule.Mode == ModeCrontab)
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {
 		return cron.Change{}, nil, err

@@ -239,6 +239,9 @@ func (r *renderer) answer(s state.State, control string) string {
 	if s.HaltedMesh {
 		b.WriteString("HALTED on the mesh: `agentstateloop mesh resume` lifts it\n")
 	}
+	if r.seat != nil && s.Seat.Host != "" {
+		fmt.Fprintf(&b, "host: %s acts, term %d\n", s.Seat.Host, s.Seat.Term)
+	}
 	fmt.Fprintf(&b, "turn: %s\ninbox: %d waiting\noutbox: %d waiting, %d undeliverable\n",
 		s.Turn.Status, len(s.Inbox)-len(s.Planned())-len(s.HeldRows()), len(s.Outbox), len(s.Undelivered))
 	if held := len(s.HeldRows()); held > 0 {

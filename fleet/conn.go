@@ -26,6 +26,8 @@ type Conn struct {
 	URL    string // of the servers, separated by commas: tls://n1:4222,n2:4222; nats:// only on loopback
 	Handle string // of the agent; "" for an administrator, who has all rights
 
+	Version string // of the agent's program, for the rows of its hosts; may be ""
+
 	// Seed returns the seed of the user's key. Its error must not contain the seed.
 	Seed func(context.Context) (string, error)
 

@@ -48,6 +48,9 @@ func TestLimits(t *testing.T) {
 			return err == nil
 		}},
 		{Const: "maxToken", Max: 63, Within: func(_ *testing.T, n int64) bool { return HostToken(x(n)) == x(n) }},
+		{Const: "maxVersion", Max: 64, Within: func(_ *testing.T, n int64) bool {
+			return Row{Body: []byte(`{"version":"` + x(n) + `"}`)}.Version() == x(n)
+		}},
 		{Const: "maxRings", Max: 64, Within: func(_ *testing.T, n int64) bool { return len(collectAll(ringMessages(n, "bob")).Rings) == int(n) }},
 		{Const: "maxFrom", Max: 256, Within: func(_ *testing.T, n int64) bool { return collectAll(ringMessages(1, x(n))).Rings[0].From == x(n) }},
 		{Const: "queued", Max: 1024, Within: func(_ *testing.T, n int64) bool { // HALT behind calls of the doorbell

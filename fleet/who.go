@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 )
@@ -87,7 +88,41 @@ func (c *Conn) look(ctx context.Context, host string, now time.Time) (*nats.Msg,
 	if host == "" {
 		return nil, nil
 	}
-	return c.row(ctx, lookSubject(c.Handle, host), c.Handle+"."+host, []byte("{}"), now)
+	body, err := json.Marshal(hostRow{c.Version})
+	if err != nil {
+		return nil, err
+	}
+	return c.row(ctx, lookSubject(c.Handle, host), c.Handle+"."+host, body, now)
+}
+
+// hostRow is the content of the row of a host.
+type hostRow struct {
+	Version string `json:"version,omitempty"` // of the agent's program
+}
+
+// Version returns the version of the program on the host of a row, or "".
+func (r Row) Version() string {
+	var h hostRow
+	if json.Unmarshal(r.Body, &h) != nil || len(h.Version) > maxVersion || strings.ContainsFunc(h.Version, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return ""
+	}
+	return h.Version
+}
+
+const maxVersion = 64 // in bytes
+
+// Looked is Look without waiting for the server.
+func (c *Conn) Looked(ctx context.Context, host string, now time.Time) error {
+	m, err := c.look(ctx, host, now)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, func(_ context.Context, l *link) error {
+		if err := l.nc.PublishMsg(m); err != nil {
+			return connError(l.server, err)
+		}
+		return nil
+	})
 }
 
 func (c *Conn) row(ctx context.Context, subject, name string, body []byte, at time.Time) (*nats.Msg, error) {

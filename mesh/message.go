@@ -191,6 +191,8 @@ type HostSeen struct {
 	Host   string    `json:"host"`
 	SeenAt time.Time `json:"seen_at"`
 	Away   bool      `json:"-"` // the agent is not online there
+
+	Version string `json:"version,omitempty"` // of this program there; "" if unknown
 }
 
 // Status is the health of a mesh.

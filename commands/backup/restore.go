@@ -32,6 +32,8 @@ type Restore struct {
 	Config     string         // the path of agent.toml; "": as it was, below the home directory
 	StateDir   string         // the state directory; "": as it was, below the home directory
 
+	Fleet bool // also an agent with several hosts, whose servers may have a newer state
+
 	// Ask asks for the passphrase of the secrets if there are no Identities. It returns nil to restore
 	// without them, and may be nil.
 	Ask func() (age.Identity, error)
@@ -303,6 +305,10 @@ func (p *placing) readConfig() error {
 	if p.conf.File.Agent.Handle != p.manifest.Handle || p.conf.StateDir().Path != p.dir {
 		return fmt.Errorf("%w: its agent.toml belongs to @%s in %s", archive.ErrNotWhole, p.conf.File.Agent.Handle, p.conf.StateDir().Path)
 	}
+	if p.conf.Has("fleet") && !p.Fleet {
+		return terminal.Usagef("take agent.toml and the secrets from another host, and run `"+terminal.Program+" init`. If the servers have lost the state: restore with --no-start, then `"+terminal.Program+" fleet join`",
+			"@%s lives on several hosts: the servers have its newest state, and the archive an old one", p.manifest.Handle)
+	}
 	return nil
 }
 
@@ -396,7 +402,7 @@ func (p *placing) mark(ctx context.Context) error {
 	if a == nil {
 		return errs[0]
 	}
-	a.Store, a.Mesh = st, nil // it must not announce itself before the files are in place
+	a.Store, a.Seat, a.Mesh = st, nil, nil // it must not announce itself before the files are in place
 	if p.manifest.Final {
 		err = a.MarkStays(ctx)
 	} else {

@@ -57,7 +57,7 @@ func (l *Loader) wireFleet(c *Config, mesh *cycle.Mesh, agent *store.Store) (*se
 	s := &seat.Seat{
 		Handle: c.File.Agent.Handle, Host: c.host(), Program: l.Version, Lease: lease, Auto: c.File.Fleet.Auto,
 		Store: agent, Engine: client.Conn(), Names: cycle.NamedFiles(agent),
-		Clock: bootClock, Now: l.Now, NewID: store.NewID,
+		Clock: bootClock, Now: l.Now, NewID: store.NewID, Looked: client.Looked,
 	}
 	agent.Arbiter = s
 	return s, nil

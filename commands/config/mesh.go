@@ -151,6 +151,7 @@ func (l *Loader) wireNATSMesh(c *Config) (cycle.Carrier, error) {
 		URL:     strings.Join(urls, ","),
 		Handle:  c.File.Agent.Handle,
 		Host:    c.host(),
+		Version: l.Version,
 		Seed:    l.Secret(c, own),
 		Keys:    m.Keys,
 		TLS:     func(host string) (*tls.Config, error) { return mail.TLSConfig(host, caFile, c.roots()) },

@@ -144,6 +144,7 @@ func (c daemonCheck) run(context.Context) []Finding {
 type lineCheck struct {
 	agent    *cycle.Agent
 	mode     string // of [schedule]
+	standby  bool   // its polls leave the crontab alone
 	table    []byte // text of the crontab
 	readable bool   // whether the crontab is
 	state    state.State
@@ -199,18 +200,34 @@ func (c lineCheck) finding() Finding {
 	case err != nil:
 		return failure(name, "cron cannot run this line", err)
 	case len(ours) == 0:
-		return bad(Error, name, "run `agentstateloop poll` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).fixedBy(c.install())
+		return bad(Error, name, "run `agentstateloop "+c.installer()+"` to install it", "the crontab has no line for @%s: no polls run", c.agent.Handle).fixedBy(c.install())
 	case len(ours) > 1:
-		return bad(Warn, name, "the next poll removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).fixedBy(c.install())
+		return bad(Warn, name, "`agentstateloop "+c.installer()+"` removes all but one", "the crontab has %[2]d lines for @%[1]s", c.agent.Handle, len(ours)).fixedBy(c.install())
 	case ours[0] != want:
-		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now", "the line is %q but should be %q", ours[0], want).fixedBy(c.install())
+		return bad(Warn, name, c.correction(), "the line is %q but should be %q", ours[0], want).fixedBy(c.install())
 	case !slices.Equal(cron.FindAlarm(c.table, c.agent.Handle), linesOf(alarm)):
-		return bad(Warn, name, "the next poll corrects it; run `agentstateloop poll` to correct it now",
+		return bad(Warn, name, c.correction(),
 			"%s", alarmText(cron.FindAlarm(c.table, c.agent.Handle), alarm)).fixedBy(c.install())
 	case alarm != "":
 		return good(name, "correct, with an alarm line, %d of at most 900 bytes: %s", len(alarm), alarm)
 	}
 	return good(name, "correct, %d of at most 900 bytes: %s", len(want), want)
+}
+
+// installer returns the command that installs the lines.
+func (c lineCheck) installer() string {
+	if c.standby {
+		return "init"
+	}
+	return "poll"
+}
+
+// correction returns the hint for wrong lines.
+func (c lineCheck) correction() string {
+	if c.standby {
+		return "run `agentstateloop init` to correct it"
+	}
+	return "the next poll corrects it; run `agentstateloop poll` to correct it now"
 }
 
 // alarmText describes wrong alarm lines.

@@ -101,11 +101,12 @@ func (e *examination) checks() []check {
 		e.withNetwork(imapCheck{config: e.config, agent: a, now: now}, a.Mail != nil, "mail", "imap", "stamps"),
 		e.withNetwork(smtpCheck{config: e.config, mail: a.Mail}, a.Mail != nil, "mail", "smtp"),
 		e.withNetwork(sentCheck{mail: a.Mail, folder: a.Replies.Sent}, a.Mail != nil, "mail", "sent"),
-		e.withNetwork(meshCheck{config: e.config, mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
+		e.withNetwork(meshCheck{config: e.config, mesh: a.Mesh, handle: a.Handle, keymaster: a.Policy.Keymaster, fleet: a.Seat != nil, outbox: e.state.Outbox, now: now}, a.Mesh != nil, "mesh", "mesh"),
 		meshKeysCheck{config: e.config, mesh: a.Mesh, keymaster: a.Policy.Keymaster},
+		fleetCheck{agent: a, mode: e.mode, version: e.Loader.Version, network: e.Network, now: now},
 		crontab,
 		timerCheck{agent: a, mode: e.mode, table: e.table, state: e.state, err: e.stateErr},
-		lineCheck{agent: a, mode: e.mode, table: e.table, readable: e.tableErr == nil, state: e.state, err: e.stateErr},
+		lineCheck{agent: a, mode: e.mode, standby: e.standby, table: e.table, readable: e.tableErr == nil, state: e.state, err: e.stateErr},
 		binaryCheck{mode: e.mode, self: a.Schedule.Binary, pinned: e.state.Schedule.Binary, version: e.Loader.Version},
 		homes,
 		environment,
@@ -122,7 +123,7 @@ func (e *examination) checks() []check {
 		hooksCheck{agent: a, state: e.state},
 		promptsCheck{agent: a, state: e.state, now: a.Now()},
 		heartbeatCheck{config: e.config, monitor: a.Heartbeat, network: e.Network},
-		pollsCheck{config: e.config, state: e.state, err: e.stateErr, mode: e.mode, hasMail: a.Mail != nil, dir: a.Store.Dir, now: now},
+		pollsCheck{config: e.config, standby: e.standby, state: e.state, err: e.stateErr, mode: e.mode, hasMail: a.Mail != nil, dir: a.Store.Dir, now: now},
 	}
 }
 
@@ -167,6 +168,7 @@ type examination struct {
 	tableErr   error  // of reading the crontab
 	state      state.State
 	stateErr   error // of reading the state
+	standby    bool  // another host acts: the state is of that host
 }
 
 // examine reads the configuration, the crontab and the state. It also returns the
@@ -196,8 +198,12 @@ func examine(ctx context.Context, s Subject) (*examination, []Finding) {
 }
 
 func (e *examination) readState() {
-	if e.agent != nil {
-		e.state, e.stateErr = e.agent.Store.Read()
+	if e.agent == nil {
+		return
+	}
+	e.state, e.stateErr = e.agent.Store.Read()
+	if e.standby = e.agent.Seat != nil && e.agent.Seat.Here() != nil; e.standby {
+		e.state.Schedule = state.Schedule{}
 	}
 }
 

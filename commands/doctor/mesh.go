@@ -26,6 +26,7 @@ type meshCheck struct {
 	mesh      *cycle.Mesh
 	handle    string // of this agent
 	keymaster string // "" if it is not configured
+	fleet     bool   // the agent lives on several hosts
 	outbox    []state.Effect
 	now       func() time.Time
 }
@@ -119,7 +120,7 @@ func (c meshCheck) peers(ctx context.Context) []Finding {
 // reaches only one of them. A mesh over HTTP does not list hosts.
 func (c meshCheck) otherHosts(online []mesh.Presence) (found []Finding) {
 	client, ok := c.mesh.Carrier.(*natsmesh.Client)
-	if !ok {
+	if !ok || c.fleet {
 		return nil
 	}
 	for _, p := range online {

@@ -44,6 +44,9 @@ func (c meshCheck) overNATS(ctx context.Context, client *natsmesh.Client) []Find
 	}
 	found = append(found, c.haltAndClock(seen.Halted, seen.Mailbox.Clock)...)
 	found = append(found, rights(seen)...)
+	if c.fleet {
+		found = append(found, fleetRights(seen)...)
+	}
 	found = append(found, c.mailbox(seen)...)
 	found = append(found, streams(seen)...)
 	if registry := assetOf(seen, fleet.WhoStream); registry != fleet.AssetThere {

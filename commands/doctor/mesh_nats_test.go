@@ -73,7 +73,7 @@ key_file = "key"
 	}
 	var lines []string
 	for _, f := range Examine(a.t.Context(), Subject{Loader: loader, Path: filepath.Join(a.dir, "agent.toml"), Network: true, Proc: "/proc"}) {
-		if strings.HasPrefix(f.Check, "mesh") || slices.Contains([]string{"config", "secret.mesh", "clock", "keymaster", "peers"}, f.Check) {
+		if strings.HasPrefix(f.Check, "mesh") || slices.Contains([]string{"config", "secret.mesh", "clock", "keymaster", "peers", "fleet"}, f.Check) {
 			lines = append(lines, fmt.Sprintf("%s %s: %s; %s", f.Level, f.Check, f.Text, f.Hint))
 		}
 	}

@@ -25,6 +25,7 @@ type pollsCheck struct {
 	err     error  // of reading the state
 	mode    string // of [schedule]
 	hasMail bool
+	standby bool   // the polls of another host
 	dir     string // the state directory
 	now     func() time.Time
 }
@@ -71,6 +72,8 @@ func (c pollsCheck) polls(now time.Time) Finding {
 	const name = "polls"
 	s := c.state
 	switch {
+	case c.standby:
+		return skip(name, "another host acts", "see fleet")
 	case s.NextDue.IsZero():
 		hint := "run `agentstateloop poll --dry-run` to see what the first poll would do"
 		if c.hasMail {

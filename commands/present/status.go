@@ -66,6 +66,7 @@ func StatusRows(fitter Fitter, s view.Status, mode string, unproved bool, now ti
 	if two := s.TwoMachines; two != nil {
 		row("TWO MACHINES", "%s", TwoMachines(s.Agent, *two, now))
 	}
+	fleetRow(row, s.Fleet, now)
 	if s.Cooldown != nil {
 		row("COOL-DOWN", "too many turns failed in a row: no turn until %s", moment(*s.Cooldown, now))
 	}
@@ -108,7 +109,9 @@ func StatusRows(fitter Fitter, s view.Status, mode string, unproved bool, now ti
 	}
 	lastRows(p, s)
 	questionRows(p, s.Questions)
-	pollRows(row, s, mode, now)
+	if !s.Fleet.StandsBy() { // its polls and its schedule are those of the host that acts
+		pollRows(row, s, mode, now)
+	}
 	switch at := s.Deadline; {
 	case at == nil:
 	case at.After(now):
@@ -212,6 +215,9 @@ func Brief(s view.Status, now time.Time) []string {
 	}
 	say(s.Halted, "HALTED")
 	say(s.TwoMachines != nil, "TWO MACHINES")
+	if f := s.Fleet; f != nil {
+		say(true, "%s", fleetBrief(*f))
+	}
 	say(s.Inbox.Held > 0, "HELD %d", s.Inbox.Held)
 	say(s.Tier == state.TierDead, "BROKE")
 	say(s.Tier != state.TierDead && s.Tier != state.TierNormal, "%s", s.Tier)
@@ -222,8 +228,8 @@ func Brief(s view.Status, now time.Time) []string {
 	say(s.Schedule.Error != nil && timed, "TIMER")
 	say(s.Schedule.Error != nil && !timed, "CRONTAB")
 	say(s.Outbox.Undeliverable > 0, "LOST %d", s.Outbox.Undeliverable)
-	say(s.NextDue == nil, "never polled")
-	if s.NextDue != nil {
+	say(s.NextDue == nil && !s.Fleet.StandsBy(), "never polled")
+	if s.NextDue != nil && !s.Fleet.StandsBy() {
 		overdue := s.NextDue.Before(now.Add(-time.Minute))
 		say(overdue, "OVERDUE since %s", terminal.Clock(*s.NextDue, now))
 		say(!overdue, "next poll %s", terminal.Clock(*s.NextDue, now))

@@ -21,6 +21,7 @@ import (
 	"strings"
 
 	"agentstateloop/commands/config"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/state/store"
 )
 
@@ -231,7 +232,7 @@ func (p *planner) state() {
 // and more after its name.
 var stateNames = []string{
 	"state.json", "message-id.key", "memory.md", "memory.d", "log", "nudges", "messages", "outbox", "sent", "quarantine", "turns",
-	"heartbeat.fail", store.ModelsFile, "roots", "crontab-backups", "listen.pipe", "state.lock", store.TurnLock, store.CycleLock,
+	"heartbeat.fail", store.ModelsFile, seat.RecordFile, "roots", "crontab-backups", "listen.pipe", "state.lock", store.TurnLock, store.CycleLock,
 	store.LingerLock, store.FetchLock, store.HookLock, store.SentLock, store.ListenLock, store.BackupLock, "snapshot.tmp",
 }
 

@@ -29,6 +29,8 @@ type Reader struct {
 	Headlines  *Headlines    // of the last Listing; nil: Listing reads each payload
 	CheckEvery time.Duration // how often AwaitNudge reads the state, times five
 
+	Fleet func() *StatusFleet // nil: the agent lives on this host alone
+
 	// Schedule compares the crontab lines that a state asks for with the installed ones.
 	Schedule func(state.State) StatusSchedule
 }

@@ -50,7 +50,25 @@ type Status struct {
 	Mesh        *string                     `json:"mesh"`      // the address of the mesh; null: no mesh is configured
 
 	TwoMachines *TwoMachines `json:"two_machines"` // null: no other machine works as this agent
+	Fleet       *StatusFleet `json:"fleet"`        // null: the agent lives on this host alone
 }
+
+// StatusFleet is who acts for an agent on several hosts, as far as this host knows.
+type StatusFleet struct {
+	Host     string     `json:"host"`      // this one
+	Acts     bool       `json:"acts"`      // this host does
+	Holder   *string    `json:"holder"`    // the host that acts; null: none
+	To       *string    `json:"to"`        // the host that a released seat waits for
+	Term     uint64     `json:"term"`      // rises when another host acts
+	SeenAt   *time.Time `json:"seen_at"`   // when the servers last showed a sign of the holder; null: not yet
+	LeaseEnd *time.Time `json:"lease_end"` // of this host; null: it does not act
+	CutOff   bool       `json:"cut_off"`   // this host acts, but its lease is over or nearly over: nothing may begin
+	Auto     bool       `json:"auto"`      // this host acts by itself if the holder falls silent
+	Trouble  *string    `json:"trouble"`   // why nothing happens here until a person decides
+}
+
+// StandsBy reports whether another host acts.
+func (f *StatusFleet) StandsBy() bool { return f != nil && !f.Acts }
 
 // TwoMachines is the newest sign of another machine that works as this agent.
 type TwoMachines struct {
@@ -382,6 +400,9 @@ func (r Reader) StatusOf(s state.State) Status {
 	st.Tier, st.Spend = s.Tier(*r.Policy, now), spendStatus(s, *r.Policy, now)
 	st.Spend.Savings = savings(r.Turn, st.Tier)
 	st.Mesh, st.TwoMachines = OrNull(r.Mesh), TwoMachinesOf(s, now)
+	if r.Fleet != nil {
+		st.Fleet = r.Fleet()
+	}
 	st.Obstacles = []string{}
 	for _, err := range r.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())

@@ -86,6 +86,8 @@ type View struct {
 	Program string        // the version of the holder
 	Ago     time.Duration // since the newest sign of the holder; here, since the newest accepted head
 	Left    time.Duration // of the lease of this host; negative if it is over or unknown
+	Known   bool          // Ago and Left are known: this machine has not started again since
+	CutOff  bool          // this host holds the seat, but nothing may begin: its lease is over or nearly over
 	Lease   time.Duration
 	Size    int // of the head in the servers, in bytes
 	Blocks  uint64
@@ -104,11 +106,16 @@ func (s *Seat) View() (View, error) {
 		Joined: r.known, Here: r.Holds, Holder: r.Head.Host, Term: r.Head.Term, Program: r.Head.Program, Lease: r.Head.Lease,
 		Size: r.Size, Blocks: r.Head.Blocks, Trouble: r.Trouble, Left: r.End - r.now, Ago: r.now - (r.End - r.Head.Lease), Orphans: max(0, r.Orphans-r.now),
 	}
-	if seen := r.Seen; !r.Holds {
-		v.Holder, v.To, v.Term, v.Program, v.Lease, v.Ago, v.Left = seen.Host, seen.To, seen.Term, seen.Program, seen.Lease, r.now-seen.First, -1
-		if seen.Lease == 0 {
-			v.Holder = ""
-		}
+	v.Known, v.CutOff = r.Holds && r.End > 0, r.Holds && !mayBegin(r.now, r.End)
+	if seen := r.Seen; !r.Holds && seen.Host != "" {
+		v.Holder, v.To, v.Term, v.Program, v.Lease, v.Ago = seen.Host, seen.To, seen.Term, seen.Program, seen.Lease, r.now-seen.First
+		v.Known = seen.First > 0
+	}
+	if !r.Holds {
+		v.Left = -1
+	}
+	if v.Lease == 0 {
+		v.Holder = "" // the seat was released
 	}
 	switch {
 	case r.Trouble != "":

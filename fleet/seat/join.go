@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"agentstateloop/fleet"
@@ -57,7 +58,7 @@ func (s *Seat) Join(ctx context.Context, replace bool) (j Joined, err error) {
 		switch {
 		case h.Revision > 0 && !usable && !replace && h.Body != nil:
 			return s.trouble(Foreign, fmt.Sprint(h.Revision))
-		case r.known && h.Revision == 0 && !replace:
+		case r.Revision > 0 && h.Revision == 0 && !replace:
 			return s.fail(&r, Forgot, fmt.Sprintf("they have none, and this host knows revision %d", r.Revision))
 		case !usable, e.Left, forgot && replace:
 			j, err = s.create(ctx, c, &r, h, e)
@@ -71,9 +72,13 @@ func (s *Seat) Join(ctx context.Context, replace bool) (j Joined, err error) {
 
 // create puts the state of this directory into the servers, after the head h, which counts no more.
 func (s *Seat) create(ctx context.Context, c *store.Cache, r *record, h fleet.Head, before envelope) (Joined, error) {
+	seat, offers := s.NewID(), []string(nil)
+	if r.Unsettled && r.Revision == h.Revision {
+		seat, offers = r.Head.Seat, r.Offers // the servers may still accept an earlier try
+	}
 	r.known, r.Trouble, r.Detail = true, "", ""
 	r.demote()
-	r.Revision = h.Revision
+	r.Revision, r.Offers = h.Revision, offers
 	r.Head = header{Term: max(before.Term, r.Head.Term), Blocks: before.Blocks, BlocksEnd: before.BlocksEnd, Series: cmp.Or(before.Series, s.NewID())}
 	r.Local, r.Seen = nil, sighting{}
 	data, err := c.Data()
@@ -84,9 +89,14 @@ func (s *Seat) create(ctx context.Context, c *store.Cache, r *record, h fleet.He
 	if err != nil {
 		return Joined{}, err
 	}
-	e.Term, e.Seat = e.Term+1, s.NewID()
+	e.Term, e.Seat = e.Term+1, seat
 	r.Head.Seat = e.Seat
-	if err := s.offer(ctx, c, r, e); err != nil {
+	err = s.offer(ctx, c, r, e)
+	if errors.Is(err, store.ErrRebase) { // they have accepted an earlier try
+		r.Holds = true
+		err = s.beat(ctx, c, r)
+	}
+	if err != nil {
 		return Joined{}, err
 	}
 	return Joined{Holder: s.Host, Term: e.Term, Made: true}, nil
@@ -97,13 +107,16 @@ func (s *Seat) follow(ctx context.Context, c *store.Cache, r *record, h fleet.He
 	if r.known && r.Holds && e.Seat == r.Head.Seat {
 		return Joined{Holder: s.Host, Term: e.Term, Already: true}, nil
 	}
+	if s.ownOffer(*r, e) {
+		return Joined{Holder: s.Host, Term: e.Term, Made: r.Revision == 0}, s.resume(ctx, c, r, h, e)
+	}
 	j = Joined{Holder: e.Host, Term: e.Term, Already: r.known}
-	if !r.known || c.State.Serial > e.Serial {
+	if r.Revision == 0 || c.State.Serial > min(r.Head.Serial, e.Serial) {
 		err := s.mayReplace(c.State, e)
 		own, isOwn := errors.AsType[*TroubleError](err)
 		if isOwn && own.Trouble == OwnLife && replace {
 			if err = c.SetAside(s.Now()); err == nil {
-				r.known, r.Local = false, nil
+				r.known, r.Revision, r.Local = false, 0, nil
 				j.Aside, j.Already = true, false
 			}
 		}
@@ -118,7 +131,7 @@ func (s *Seat) follow(ctx context.Context, c *store.Cache, r *record, h fleet.He
 }
 
 // Leave takes the agent out of the fleet: this host, the holder, keeps it alone, and every other
-// host stops. A standby only forgets that it was one.
+// host stops. It returns ErrBusy while an agent works here. A standby only forgets that it was one.
 func (s *Seat) Leave(ctx context.Context) (alone bool, err error) {
 	err = s.Store.Exclusive(ctx, func(c *store.Cache) error {
 		r, err := s.read()
@@ -126,6 +139,11 @@ func (s *Seat) Leave(ctx context.Context) (alone bool, err error) {
 			return err
 		}
 		if r.known && r.Holds {
+			lock, err := s.idle(c.State)
+			if err != nil {
+				return err
+			}
+			defer lock.Unlock()
 			if err := s.renew(ctx, c, &r, func(e *envelope) { e.Term, e.Lease, e.Left = e.Term+1, 0, true }); err != nil {
 				return err
 			}
@@ -214,5 +232,5 @@ func (s *Seat) withdraw(asked bool) error {
 // InFleet reports whether a state directory belongs to a fleet.
 func InFleet(st *store.Store) bool {
 	_, err := os.Lstat(st.Path(RecordFile))
-	return !errors.Is(err, fs.ErrNotExist)
+	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) // a file in its place is another error
 }

@@ -27,7 +27,11 @@ func (s *Seat) Look(ctx context.Context) error {
 			}
 			return s.grant(ctx, c, &r)
 		}
-		return s.watch(ctx, c, &r, s.Auto)
+		err = s.watch(ctx, c, &r, s.Auto)
+		if _, standby := errors.AsType[*StandbyError](err); standby && s.Looked != nil {
+			_ = s.Looked(ctx) // the next poll does it again
+		}
+		return err
 	})
 }
 
@@ -105,19 +109,28 @@ func (s *Seat) grant(ctx context.Context, c *store.Cache, r *record) error {
 // ErrBusy means that an agent works here, so the seat cannot be released.
 var ErrBusy = errors.New("the agent works on a turn here: wait for its end, or stop it with `agentstateloop stop`")
 
+// idle holds turn.lock, so that no agent begins to work here. It returns ErrBusy if one works.
+func (s *Seat) idle(st state.State) (*store.Lock, error) {
+	lock, err := s.Store.TryLock(store.TurnLock)
+	if err != nil {
+		return nil, err
+	}
+	if lock == nil {
+		return nil, ErrBusy
+	}
+	if Busy(st) {
+		return nil, errors.Join(ErrBusy, lock.Unlock())
+	}
+	return lock, nil
+}
+
 // giveUp releases the seat, to the named host or to any. The result is a *StandbyError.
 func (s *Seat) giveUp(ctx context.Context, c *store.Cache, r *record, to string) error {
-	lock, err := s.Store.TryLock(store.TurnLock)
+	lock, err := s.idle(c.State)
 	if err != nil {
 		return err
 	}
-	if lock == nil {
-		return ErrBusy
-	}
 	defer lock.Unlock()
-	if Busy(c.State) {
-		return ErrBusy
-	}
 	err = s.renew(ctx, c, r, func(e *envelope) { e.Lease, e.To = 0, to })
 	if err != nil {
 		return err
@@ -144,19 +157,13 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 	if err != nil {
 		return err
 	}
-	if r.Unsettled && e.Seat == r.Head.Seat && slices.Contains(r.Offers, e.Commit) {
-		// An earlier process took the seat, and died before it knew.
-		s.adopt(r, h, e)
-		r.Holds, r.End, r.Unsettled, r.Seen = true, 0, false, sighting{}
-		if err := s.write(*r); err != nil {
-			return err
-		}
-		return s.beat(ctx, c, r)
+	if s.ownOffer(*r, e) {
+		return s.resume(ctx, c, r, h, e)
 	}
 	if older(e.Term, h.Revision, *r) {
 		return s.standby(*r, "") // a server that lags
 	}
-	if !r.known {
+	if r.Revision == 0 || c.State.Serial > r.Head.Serial { // not a copy of an earlier head
 		if err := s.mayReplace(c.State, e); err != nil {
 			return err
 		}
@@ -168,6 +175,22 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 		return s.standby(*r, "")
 	}
 	return s.claim(ctx, c, r, h, e)
+}
+
+// ownOffer reports whether a head is an offer by which this host took the seat, or joined first: an
+// earlier process died before it knew.
+func (s *Seat) ownOffer(r record, e envelope) bool {
+	return !r.Holds && r.Unsettled && e.Seat == r.Head.Seat && slices.Contains(r.Offers, e.Commit)
+}
+
+// resume makes this host the holder of such a head.
+func (s *Seat) resume(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
+	s.adopt(r, h, e)
+	r.Holds, r.End, r.Unsettled, r.Seen = true, 0, false, sighting{}
+	if err := s.write(*r); err != nil {
+		return err
+	}
+	return s.beat(ctx, c, r)
 }
 
 // older reports whether a head is older than one that this host has seen. The servers may have been

@@ -52,6 +52,10 @@ type Seat struct {
 	// Clock is the clock of the boot with that id: see package boot.
 	Clock func() (id string, now time.Duration, err error)
 
+	// Looked records in the servers, for people, that this host looks for work. It does not wait.
+	// Look calls it on a standby, whose poll ends there. nil: not recorded.
+	Looked func(ctx context.Context) error
+
 	Now   func() time.Time                                 // for people only
 	NewID func() string                                    // store.NewID outside the simulator
 	Pause func(ctx context.Context, d time.Duration) error // between tries; nil: a timer

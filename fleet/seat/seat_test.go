@@ -466,6 +466,143 @@ func TestOwnLife(t *testing.T) {
 	}
 }
 
+// TestJoinInterrupted loses requests or answers of the first join, and joins again.
+func TestJoinInterrupted(t *testing.T) {
+	for name, stored := range map[string]bool{"requests": false, "answers": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			alpha, beta := w.host("alpha"), w.host("beta")
+			for _, s := range []*Seat{alpha, beta} {
+				s.Store.Arbiter = nil
+				check(t, w.arrive(s, "cli:of-"+s.Host))
+				s.Store.Arbiter = s
+			}
+			lose := func() {
+				w.server.Hook = func(c memfleet.Call, do func() error) error {
+					if c.Name != "OfferHead" {
+						return do()
+					}
+					if stored {
+						_ = do() // nobody hears the answer
+					}
+					return memfleet.ErrLost
+				}
+			}
+			lose()
+			if _, err := alpha.Join(t.Context(), false); !errors.Is(err, ErrUnsure) {
+				t.Fatal(err)
+			}
+			w.server.Hook = nil
+			j := w.join(alpha)
+			if j.Holder != "alpha" || j.Term != 1 {
+				t.Errorf("joined again: %+v", j)
+			}
+			check(t, alpha.Look(t.Context()))
+			check(t, w.arrive(alpha, "cli:after"))
+
+			lose()
+			_, err := beta.Join(t.Context(), false)
+			w.server.Hook = nil
+			wantTrouble(t, err, OwnLife)
+			wantTrouble(t, beta.Look(t.Context()), OwnLife)
+			if got := fmt.Sprint(keys(t, beta)); got != "[cli:of-beta]" {
+				t.Errorf("beta has %s", got)
+			}
+		})
+	}
+}
+
+// TestLateFirstJoin has the servers accept the first join during the second one.
+func TestLateFirstJoin(t *testing.T) {
+	w := newWorld(t)
+	alpha := w.host("alpha")
+	var late func() error
+	w.server.Hook = func(c memfleet.Call, do func() error) error {
+		if c.Name == "OfferHead" {
+			late = do
+			return memfleet.ErrLost
+		}
+		return do()
+	}
+	if _, err := alpha.Join(t.Context(), false); !errors.Is(err, ErrUnsure) {
+		t.Fatal(err)
+	}
+	w.server.Hook = func(c memfleet.Call, do func() error) error {
+		if c.Name == "OfferHead" && late != nil {
+			check(t, late())
+			late = nil
+		}
+		return do()
+	}
+	if j := w.join(alpha); j.Holder != "alpha" || j.Term != 1 {
+		t.Errorf("joined: %+v", j)
+	}
+	check(t, w.arrive(alpha, "cli:after"))
+}
+
+// TestTwoFirstJoins loses the first join of a host with a life of its own. Another host is first, and
+// the directory stays as it is.
+func TestTwoFirstJoins(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	beta.Store.Arbiter = nil
+	check(t, w.arrive(beta, "cli:of-beta"))
+	beta.Store.Arbiter = beta
+	w.server.Hook = func(c memfleet.Call, do func() error) error {
+		if c.Name == "OfferHead" {
+			return memfleet.ErrLost
+		}
+		return do()
+	}
+	if _, err := beta.Join(t.Context(), false); !errors.Is(err, ErrUnsure) {
+		t.Fatal(err)
+	}
+	w.server.Hook = nil
+	w.join(alpha)
+	for i := range 3 {
+		check(t, w.arrive(alpha, fmt.Sprint("cli:", i)))
+	}
+	wantTrouble(t, beta.Look(t.Context()), OwnLife)
+	_, err := beta.Join(t.Context(), false)
+	wantTrouble(t, err, OwnLife)
+	if got := fmt.Sprint(keys(t, beta)); got != "[cli:of-beta]" {
+		t.Errorf("beta has %s", got)
+	}
+}
+
+// TestLeaveWaitsForTheTurn refuses to leave while an agent works: its result would be lost.
+func TestLeaveWaitsForTheTurn(t *testing.T) {
+	w := newWorld(t)
+	alpha := w.host("alpha")
+	w.join(alpha)
+	lock, err := alpha.Store.TryLock(store.TurnLock)
+	check(t, err)
+	if _, err := alpha.Leave(t.Context()); !errors.Is(err, ErrBusy) {
+		t.Fatalf("left: %v", err)
+	}
+	check(t, lock.Unlock())
+	if alone, err := alpha.Leave(t.Context()); err != nil || !alone {
+		t.Fatal(alone, err)
+	}
+}
+
+// TestJoinAfterAnotherHostLeft refuses a directory that is older than that of the host with which the
+// agent has left.
+func TestJoinAfterAnotherHostLeft(t *testing.T) {
+	w := newWorld(t)
+	alpha, beta := w.host("alpha"), w.host("beta")
+	w.join(alpha)
+	w.join(beta)
+	if _, err := alpha.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, err := beta.Join(t.Context(), false)
+	wantTrouble(t, err, Left)
+	if j, err := beta.Join(t.Context(), true); err != nil || !j.Made {
+		t.Errorf("by force: %+v, %v", j, err)
+	}
+}
+
 // TestLeave takes the agent home: every other host stops.
 func TestLeave(t *testing.T) {
 	w := newWorld(t)

@@ -26,6 +26,8 @@ type Client struct {
 	Handle string // of this agent
 	Host   string // this machine, from fleet.HostToken
 
+	Version string // of this program, for the row of this host; may be ""
+
 	// Seed returns the seed of the agent's nkey, SU…. Its error must not contain the seed.
 	Seed func(context.Context) (string, error)
 
@@ -62,6 +64,7 @@ func (c *Client) Conn() *fleet.Conn {
 	if c.conn == nil {
 		c.conn = &fleet.Conn{
 			URL: c.URL, Handle: c.Handle, Seed: c.Seed, TLS: c.TLS, Timeout: c.Timeout, Dial: c.Dial, Secrets: c.Secrets,
+			Version: c.Version,
 		}
 	}
 	return c.conn

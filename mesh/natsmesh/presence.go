@@ -88,6 +88,11 @@ func (c *Client) Hosts(ctx context.Context) (here string, others []mesh.HostSeen
 	return c.Host, others, nil
 }
 
+// Looked records that this host looks for work, and does not wait.
+func (c *Client) Looked(ctx context.Context) error {
+	return failure("register host", c.Conn().Looked(ctx, cmp.Or(c.Host, "host"), c.now()))
+}
+
 // agents returns the agents in the rows of a registry, sorted by handle.
 func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) {
 	for _, r := range rows {
@@ -111,7 +116,7 @@ func (k keyring) agents(rows []fleet.Row, now time.Time) (seen []mesh.Presence) 
 		if r.Host == "" {
 			describe(p, r.Body)
 		} else {
-			p.Hosts = append(p.Hosts, mesh.HostSeen{Host: r.Host, SeenAt: r.Stored, Away: now.Sub(r.Stored) >= onlineFor})
+			p.Hosts = append(p.Hosts, mesh.HostSeen{Host: r.Host, SeenAt: r.Stored, Away: now.Sub(r.Stored) >= onlineFor, Version: r.Version()})
 		}
 	}
 	for _, p := range agents {

@@ -79,3 +79,36 @@ func TestHosts(t *testing.T) {
 		t.Errorf("two machines: here %q, others %+v, %v", here, others, err)
 	}
 }
+
+// TestVersionOfHost checks that the row of a host names its version, that older rows without one
+// stay valid, and that a version cannot contain control characters.
+func TestVersionOfHost(t *testing.T) {
+	t.Parallel()
+	e := fleettest.Start(t, "alice")
+	c := e.Conn("alice")
+	for host, version := range map[string]string{"beta": "0.15.0", "delta": "", "gamma": "1\x1b[2J"} {
+		c.Version = version
+		if _, err := c.Look(t.Context(), host, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Version = "0.16.0"
+	if err := c.Looked(t.Context(), "zeta", time.Now()); err != nil { // without an answer
+		t.Fatal(err)
+	}
+	alice := e.Client("alice")
+	e.Until("all hosts are in the registry", func(ctx context.Context) error {
+		_, others, err := alice.Hosts(ctx)
+		if got := fmt.Sprint(versions(others)); err != nil || got != "[beta 0.15.0 delta  gamma  zeta 0.16.0]" {
+			return fmt.Errorf("%s, %v", got, err)
+		}
+		return nil
+	})
+}
+
+func versions(hosts []mesh.HostSeen) (all []string) {
+	for _, h := range hosts {
+		all = append(all, h.Host, h.Version)
+	}
+	return all
+}
