@@ -41,13 +41,15 @@ func (c *call) programFor(path string) string {
 // namesAgent reports whether -a or --config is on the command line.
 func (c *call) namesAgent() bool { return c.given(&c.global.config, &c.global.agent) != "" }
 
-// load loads the agent that the command line names (see configPath). The run closes it.
+// load loads the agent that the command line names (see configPath). The run closes it. If another
+// host acts for the agent, only some commands work (see worksOnStandby).
 func (c *call) load() (*cycle.Agent, error) {
 	a, err := c.open()
-	if err == nil {
-		c.loaded = append(c.loaded, a)
+	if err != nil {
+		return a, err
 	}
-	return a, err
+	c.loaded = append(c.loaded, a)
+	return a, c.checkActs(a)
 }
 
 // open is load for a caller that closes the agent itself.

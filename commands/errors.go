@@ -207,6 +207,8 @@ func specificHint(err error) string {
 	switch {
 	case errors.Is(err, cycle.ErrBusy):
 		return "another poll of this agent is running and handles new messages; try again in a moment"
+	case onStandby(err):
+		return "`" + name + " fleet take` makes this host act"
 	case errors.Is(err, syscall.ENOLCK):
 		return "the file system of the state directory does not support locks, like NFS without its lock service: set state_dir in [agent] to a folder on a local disk"
 	case errors.Is(err, store.ErrOtherAgent):

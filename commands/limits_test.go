@@ -62,9 +62,9 @@ func (p pipes) dial() net.Conn {
 	}
 }
 
-// isKnown reports whether the mark of an orphan can be read.
-func isKnown(o orphan) bool {
-	_, _, known := o.read()
+// isKnown reports whether a mark can be read.
+func isKnown(m dailyMark) bool {
+	_, _, known := m.read(time.Now())
 	return known
 }
 
@@ -82,9 +82,9 @@ func defaultDuration(t *testing.T, command *cli.Command, name string) time.Durat
 func TestLimits(t *testing.T) {
 	x := func(n int64) string { return strings.Repeat("x", int(n)) }
 	limittest.Run(t, []limittest.Limit{
-		{Const: "maxOrphanMark", Max: 4096, Within: func(t *testing.T, n int64) bool {
+		{Const: "maxMark", Max: 4096, Within: func(t *testing.T, n int64) bool {
 			const times = 2 * len("2026-01-02T03:04:05Z\n")
-			o := orphan{call: &call{program: testProgram()}, mark: filepath.Join(t.TempDir(), "mark"), path: strings.Repeat("x", int(n)-times-1)}
+			o := dailyMark{filepath.Join(t.TempDir(), "mark"), strings.Repeat("x", int(n)-times-1)}
 			return !isKnown(o) && o.write(time.Now(), time.Now()) && isKnown(o)
 		}},
 		limittest.Duration("orphanPatience", 24*time.Hour-1, 1, func(_ *testing.T, d time.Duration) bool {

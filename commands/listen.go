@@ -188,7 +188,7 @@ func (o *listenOptions) pageAddress(addr net.Addr, agents []*cycle.Agent) string
 // allMoved returns the error of the first agent if all of them were moved to other machines.
 func allMoved(agents []*cycle.Agent) (first error) {
 	for _, a := range agents {
-		err := a.Here()
+		err := a.Moved()
 		if err == nil {
 			return nil
 		}

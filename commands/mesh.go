@@ -34,14 +34,20 @@ func meshCommand(p *program) *cli.Command {
 
 // carrier returns the configured agent's connection to the mesh.
 func (c *call) carrier() (cycle.Carrier, error) {
-	a, err := c.load()
+	a, err := c.loadOnMesh()
 	if err != nil {
 		return nil, err
 	}
-	if a.Mesh == nil {
-		return nil, &config.Error{Path: a.Config, Key: "mesh.url", Text: "is missing: the URL of the mesh", Advice: meshHint}
-	}
 	return a.Mesh.Carrier, nil
+}
+
+// loadOnMesh loads the agent, which must have a mesh.
+func (c *call) loadOnMesh() (*cycle.Agent, error) {
+	a, err := c.load()
+	if err == nil && a.Mesh == nil {
+		err = &config.Error{Path: a.Config, Key: "mesh.url", Text: "is missing: the URL of the mesh", Advice: meshHint}
+	}
+	return a, err
 }
 
 func meshHaltCommand(p *program) *cli.Command {
@@ -200,11 +206,15 @@ type meshAckOutput struct {
 }
 
 func (o *meshInboxOptions) run(c *call) error {
-	carrier, err := c.carrier()
+	a, err := c.loadOnMesh()
 	if err != nil {
 		return err
 	}
+	carrier := a.Mesh.Carrier
 	if ids := o.ack; len(ids) > 0 {
+		if err := a.Acts(); err != nil {
+			return err // the host that acts has not taken them yet
+		}
 		for _, id := range ids {
 			if err := carrier.Ack(c.ctx, id); err != nil {
 				return err

@@ -48,7 +48,8 @@ failed.
 
 HANDLE names another agent. If its configuration is in the same folder as yours,
 it is nudged directly. Otherwise your agent nudges it through the mesh; it must
-list your agent in its peers, and only --wait=queued works.
+list your agent in its peers, and only --wait=queued works. So it does on a host
+that does not act for an agent with several hosts.
 
 Examples:
   make && agentstateloop nudge --reason "build is green"
@@ -83,6 +84,9 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 		a = own
 	}
 	rung, settle, err := a.RingAtOnce(o.from, o.reason)
+	if onStandby(err) {
+		return o.forward(c, a, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -101,7 +105,7 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 	if err := <-settled; err != nil {
 		return err
 	}
-	if polled != nil && !errors.Is(polled, cycle.ErrBusy) && !errors.Is(polled, cycle.ErrInterrupted) {
+	if polled != nil && !errors.Is(polled, cycle.ErrBusy) && !errors.Is(polled, cycle.ErrInterrupted) && !onStandby(polled) {
 		return terminal.WithHint(fmt.Errorf("the nudge is recorded, but the poll after it failed: %w", polled), "`"+name+" doctor` shows why; the next successful poll handles the nudge")
 	}
 	var failed error
@@ -123,11 +127,28 @@ func (o *nudgeOptions) run(c *call, a *cycle.Agent) error {
 		text = present.Report(result.Poll.Report, c.now())
 	case o.noPoll:
 		text = "recorded for its next poll"
+	case onStandby(polled):
+		text = "recorded; " + polled.Error()
 	case polled != nil && errors.Is(polled, cycle.ErrInterrupted):
 		text = "recorded; the poll after it was interrupted, and the next one handles it"
 	}
 	c.out.Printf("nudged @%s: %s\n", a.Handle, text)
 	return nil
+}
+
+// forward nudges the host that acts for the agent. standby tells which.
+func (o *nudgeOptions) forward(c *call, a *cycle.Agent, standby error) error {
+	point := o.point()
+	switch {
+	case o.noPoll:
+		return terminal.WithHint(standby, "--no-poll works on the host that acts: it decides when to poll")
+	case point != "" && point != view.PointQueued:
+		return terminal.WithHint(standby, "--wait=queued works here: it returns when the servers have the nudge")
+	}
+	if err := a.ForwardNudge(c.ctx, o.from, o.reason); err != nil {
+		return refusedByMesh(err, point)
+	}
+	return o.queued(c, a.Handle, standby.Error())
 }
 
 // throughMesh nudges an agent without a configuration in this folder.
@@ -150,12 +171,20 @@ func (o *nudgeOptions) throughMesh(c *call, a *cycle.Agent, handle string) error
 	if err := a.RingOther(c.ctx, handle, o.from, o.reason); err != nil {
 		return refusedByMesh(err, point)
 	}
+	return o.queued(c, handle, "")
+}
+
+// queued prints that the mesh has the nudge.
+func (o *nudgeOptions) queued(c *call, handle, note string) error {
 	result := nudgeOutput{Agent: handle}
-	if point != "" {
+	if o.point() != "" {
 		now := c.now().UTC()
 		result.Receipt = &view.Receipt{Queued: &now}
 	}
-	return c.print(result, "nudged @%s through the mesh\n", handle)
+	if note != "" {
+		note = ": " + note
+	}
+	return c.print(result, "nudged @%s through the mesh%s\n", handle, note)
 }
 
 // points are the values of nudge --wait=POINT.

@@ -109,7 +109,10 @@ func (o *pollOptions) run(c *call, a *cycle.Agent) error {
 		again := func() (cycle.Report, error) { return a.Poll(c.ctx, cycle.PollOptions{Stay: o.quiet}) }
 		return collect(c.ctx, a.CollectWait, again, &r)
 	})
-	if o.quiet && errors.Is(err, cycle.ErrBusy) {
+	if o.quiet && a.Seat != nil {
+		err = quietSeat(c, a, err)
+	}
+	if o.quiet && (errors.Is(err, cycle.ErrBusy) || onStandby(err)) {
 		r, err = cycle.Report{Skipped: err.Error()}, nil
 	}
 	if o.quiet && errors.Is(err, cycle.ErrInterrupted) {

@@ -6,20 +6,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
-	"agentstateloop/internal/osfile"
 )
 
 // orphanPatience is how long the configuration of a crontab line may be missing before the line
 // removes itself. Programs that manage configurations, and editors, replace a file in less.
 const orphanPatience = 24 * time.Hour
-
-// maxOrphanMark limits a mark, in bytes.
-const maxOrphanMark = 4 << 10
 
 // orphan is the poll of a crontab line or a timer whose configuration is missing. It is started
 // again and again, so it must not fail each time
@@ -30,12 +25,11 @@ const maxOrphanMark = 4 << 10
 //     read and has other files. A folder that is missing or empty may be a disk that is not
 //     mounted: then the line stays.
 //
-// A mark in the folder of all agents remembers the first time and the last report. Without that
-// folder each poll reports, because it may be on the same disk.
+// Without the folder of the mark each poll reports, because it may be on the same disk.
 type orphan struct {
 	*call
+	dailyMark    // about the path
 	handle, path string
-	mark         string // path of the mark
 }
 
 // withoutConfig returns the error of a poll that could not load its configuration, for err. It is
@@ -53,7 +47,7 @@ func (o *pollOptions) withoutConfig(c *call, err error) error {
 	if handle == "" || markErr != nil {
 		return err
 	}
-	orphan := orphan{call: c, handle: handle, path: wrong.Path, mark: mark}
+	orphan := orphan{call: c, dailyMark: dailyMark{mark, wrong.Path}, handle: handle, path: wrong.Path}
 	return orphan.report(err)
 }
 
@@ -85,8 +79,8 @@ func forgetMissing(l *config.Loader, handle string) {
 // report returns the error of this poll: one with a text once a day, and when the line was removed.
 func (o orphan) report(err error) error {
 	remedy := fmt.Sprintf("restore the file, or run `%s uninstall @%s` to remove what polls it", name, o.handle)
-	first, last, known := o.read()
 	now := o.now()
+	first, last, known := o.read(now)
 	switch {
 	case !known:
 		first, last = now, now
@@ -108,35 +102,9 @@ func (o orphan) report(err error) error {
 	return terminal.WithHint(err, remedy+"; this is reported once a day")
 }
 
-// isDayOld reports whether the patience with a missing file is over.
-func isDayOld(t, now time.Time) bool { return now.Sub(t) >= orphanPatience }
-
 // deleted reports whether the file is missing in a folder that is there: it can be read, and has
 // other files.
 func (o orphan) deleted() bool {
 	entries, err := os.ReadDir(filepath.Dir(o.path))
 	return err == nil && len(entries) > 0
-}
-
-// read returns the first time that the file was missing, and the last report. A mark about another
-// file does not count.
-func (o orphan) read() (first, last time.Time, known bool) {
-	text, err := osfile.ReadFile(o.mark, maxOrphanMark)
-	if err != nil {
-		return first, last, false
-	}
-	lines := strings.SplitN(string(text), "\n", 3)
-	if len(lines) < 3 || strings.TrimSuffix(lines[2], "\n") != o.path {
-		return first, last, false
-	}
-	first, firstErr := time.Parse(time.RFC3339, lines[0])
-	last, lastErr := time.Parse(time.RFC3339, lines[1])
-	known = firstErr == nil && lastErr == nil && !first.After(o.now()) && !last.After(o.now())
-	return first, last, known
-}
-
-// write writes the mark. It creates no folder.
-func (o orphan) write(first, last time.Time) bool {
-	text := first.UTC().Format(time.RFC3339) + "\n" + last.UTC().Format(time.RFC3339) + "\n" + o.path + "\n"
-	return os.WriteFile(o.mark, []byte(text), 0o600) == nil
 }

@@ -139,7 +139,9 @@ func (p *program) run(ctx context.Context, args []string) (code int) {
 		err = terminal.WithHint(out.err, "the command did its work, but its output could not be written")
 	}
 	if err != nil {
-		p.out.Error(err.Error(), hintOf(err))
+		if text := err.Error(); text != "" {
+			p.out.Error(text, hintOf(err))
+		}
 		p.failed(err)
 	}
 	return exitCode(err)

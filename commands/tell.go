@@ -34,7 +34,9 @@ does not wait; if that happens later, it gives up and exits 4. If TEXT is -, it
 is read from standard input. With --no-wait it prints the key of the message;
 inbox show KEY shows the answer later.
 
-With --mail the answer is mailed to you instead, like the answer to a mail.
+With --mail the answer is mailed to you instead, like the answer to a mail. On a
+host that does not act for an agent with several hosts, the message goes to the
+host that acts, and the answer comes back.
 Programs have their own ways to send messages, with fewer rights: see "Messages
 from programs" in docs/scripts.md.
 
@@ -67,6 +69,9 @@ func (o *tellOptions) run(c *call) error {
 		}
 	}
 	key, err := tell(c.ctx, userName(), text)
+	if onStandby(err) {
+		return o.forward(c, a, text, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -79,6 +84,27 @@ func (o *tellOptions) run(c *call) error {
 	}
 	reporter := waitReporter{call: c, agent: a, key: key}
 	answer, err := a.Await(c.ctx, key, reporter.update)
+	if err != nil {
+		return err
+	}
+	return c.printAnswer(answer)
+}
+
+// forward sends the message to the host that acts for the agent, and prints the answer as here.
+// standby tells which.
+func (o *tellOptions) forward(c *call, a *cycle.Agent, text string, standby error) error {
+	key, err := a.ForwardTell(c.ctx, userName(), text, o.mail)
+	if err != nil {
+		return err
+	}
+	if o.noWait || o.mail {
+		return c.printKey(key, nil)
+	}
+	if !c.json {
+		c.out.Note("sent", "%v", standby)
+	}
+	reporter := waitReporter{call: c, agent: a, key: key}
+	answer, err := a.AwaitForwarded(c.ctx, key, reporter.update)
 	if err != nil {
 		return err
 	}

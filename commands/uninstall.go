@@ -284,6 +284,7 @@ func (u *uninstaller) removeLines(ctx context.Context) (linesOutput, error) {
 		return removed, err
 	}
 	forgetMissing(u.loader, u.handle)
+	forgetTrouble(u.loader, u.handle)
 	if err != nil {
 		u.out.Warn("%v", err)
 	}

@@ -55,6 +55,9 @@ func (t *answerTaker) take(ctx context.Context, which, from, text string) (g Giv
 	if strings.TrimSpace(text) == "" {
 		return g, errors.New("the answer is empty")
 	}
+	if err := t.acts(); err != nil {
+		return g, err
+	}
 	s, err := t.store.Read()
 	if err != nil {
 		return g, err

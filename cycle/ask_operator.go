@@ -73,7 +73,7 @@ func (o *operatorAsker) ask(ctx context.Context, in Inside, q OperatorQuestion, 
 	if err := q.Check(); err != nil {
 		return "", err
 	}
-	s, err := in.state(o.journal.store)
+	s, err := in.state(o.journal.core)
 	if err != nil {
 		return "", err
 	}

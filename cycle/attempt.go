@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path"
+	"strconv"
 	"time"
 
 	"agentstateloop/cycle/files"
@@ -93,6 +94,9 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	env := at.launcher.env()
 	if head.Resumed || len(m.reports) > 0 {
 		env["AGENTSTATELOOP_RESUMED"] = "1" // the prompt holds reports that the turn has not seen
+	}
+	if at.seat != nil {
+		env["AGENTSTATELOOP_TERM"] = strconv.FormatUint(s.Seat.Term, 10)
 	}
 	if _, release, err := at.mayBegin(ctx); err != nil {
 		return at.ender.returnMessage(ctx, s, err)

@@ -118,6 +118,9 @@ func (a *Agent) RunPrompt(ctx context.Context, name string) (key string, err err
 	if i < 0 {
 		return "", fmt.Errorf("%q: %w", name, ErrNoPrompt)
 	}
+	if err := a.core().acts(); err != nil {
+		return "", err
+	}
 	p, c := a.clockPrompts(), a.ClockPrompts[i]
 	words, err := c.Words()
 	if err != nil {
@@ -242,8 +245,14 @@ func (p *clockPrompts) ask(ctx context.Context, c ClockPrompt, f state.Firing) (
 	if p.standIn != nil {
 		run = func(ctx context.Context, _ time.Time) (string, error) { return p.standIn(ctx, c) }
 	}
-	nothing, err := run(ctx, f.At)
-	if ctx.Err() != nil {
+	bounded, release, err := p.mayBegin(ctx)
+	if err != nil {
+		p.logf("prompt %s: %v", c.Name, err)
+		return false, false, nil // it is asked again
+	}
+	defer release()
+	nothing, err := run(bounded, f.At)
+	if bounded.Err() != nil {
 		return false, false, nil // it is asked again
 	}
 	e := state.Prompted{Name: f.Name, At: f.At, ID: id, Skipped: nothing}

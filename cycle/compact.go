@@ -261,7 +261,15 @@ func (m *summaryMaker) summarise(ctx context.Context, s state.State, talk state.
 	if m.summary == nil && view.IsShort(s.Tier(*m.prompter.policy, m.prompter.now())) {
 		program, attempt = config.WithLow(attempt)
 	}
-	r, err := m.launcher.launch(ctx, program, attempt)
+	if _, release, err := m.mayBegin(ctx); err != nil {
+		return turn.Result{}, err
+	} else {
+		release()
+	}
+	guarded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m.fence(guarded, dir, cancel)
+	r, err := m.launcher.launch(guarded, program, attempt)
 	if r.Rest != nil {
 		r = r.Rest()
 	}

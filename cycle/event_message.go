@@ -35,6 +35,9 @@ func (a *Agent) TellEvent(ctx context.Context, e EventMessage) (key string, err 
 	if fault := store.EventFault([]byte(e.Text)); fault != "" {
 		return "", fmt.Errorf("%w: %s", ErrEventText, fault)
 	}
+	if err := a.core().acts(); err != nil {
+		return "", err
+	}
 	s, err := a.Store.Read()
 	if err != nil {
 		return "", err

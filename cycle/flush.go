@@ -161,15 +161,18 @@ func (t *ackTimer) send(ctx context.Context) error {
 func (a *Agent) Detach() error { return a.detacher().detach() }
 
 // PollDetached starts a poll as Detach does, with IfDue, NoTurn and linger, for a caller that must
-// end at once. With IfDue it starts no process unless something is due. The report says which.
-// Under a timer a poll of an engaged agent lingers as [Schedule].Linger says. It returns a MovedError if
-// the agent was moved.
+// end at once. With IfDue it starts no process unless something is due, or the agent has several
+// hosts. The report says which. Under a timer a poll of an engaged agent lingers as
+// [Schedule].Linger says. It returns a MovedError if the agent was moved.
 func (a *Agent) PollDetached(o PollOptions, linger time.Duration) (Report, error) {
-	if err := a.Here(); err != nil {
+	if err := a.core().here(); err != nil {
 		return Report{}, err
 	}
 	args := []string{"poll", "--quiet"}
-	if o.IfDue {
+	switch {
+	case o.IfDue && a.Seat != nil:
+		args = append(args, "--if-due") // the poll renews the lease, or looks who acts
+	case o.IfDue:
 		skip, err := a.poller(nil).notDue()
 		if err != nil || skip != "" && skip != state.DueHooks {
 			return Report{Skipped: skip}, err

@@ -111,6 +111,11 @@ func (b *beat) finish() {
 
 // send makes the request. It only logs a failure.
 func (b *beat) send(reason string) {
+	if _, release, err := b.mayBegin(b.ctx); err != nil {
+		return // another host acts, and reports
+	} else {
+		release()
+	}
 	patience := cmp.Or(b.monitor.Patience, heartbeat.Patience)
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()

@@ -37,9 +37,13 @@ var ErrStale = errors.New("this turn is over, or another attempt at it has begun
 // ErrSubmitted means that the turn has submitted its one deliverable.
 var ErrSubmitted = errors.New("this turn has already submitted its deliverable")
 
-// state returns the state, with ErrStale unless the turn is still the caller's.
-func (in Inside) state(st *store.Store) (state.State, error) {
-	s, err := st.Read()
+// state returns the state, with ErrStale unless the turn is still the caller's, and with the reason
+// if another host acts.
+func (in Inside) state(c core) (state.State, error) {
+	if err := c.acts(); err != nil {
+		return state.State{}, err
+	}
+	s, err := c.store.Read()
 	if err != nil {
 		return s, err
 	}
@@ -64,7 +68,7 @@ type Submission struct {
 
 // Submit sets the deliverable of the turn. It returns ErrSubmitted if the turn has one already.
 func (a *Agent) Submit(ctx context.Context, in Inside, sub Submission) error {
-	s, err := in.state(a.Store)
+	s, err := in.state(a.core())
 	if err != nil {
 		return err
 	}
@@ -249,7 +253,7 @@ func (o outgoing) message(in Inside, kind state.EffectKind, to, text string) (st
 	if to == o.handle {
 		return state.Effect{}, errors.New("an agent cannot send itself a message")
 	}
-	s, err := in.state(o.store)
+	s, err := in.state(o.core)
 	if err != nil {
 		return state.Effect{}, err
 	}

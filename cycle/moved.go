@@ -1,6 +1,7 @@
 package cycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,15 +47,16 @@ func (c core) here() error {
 	return c.moved(s)
 }
 
-// Here returns a MovedError if the agent was moved to another machine, store.ErrNewer for a state of
-// a newer program, and a *seat.StandbyError or *seat.TroubleError if another host acts. It uses no
-// network.
-func (a *Agent) Here() error {
-	if err := a.core().here(); err != nil || a.Seat == nil {
-		return err
-	}
-	return a.Seat.Here()
-}
+// Here is Moved and Acts.
+func (a *Agent) Here() error { return cmp.Or(a.Moved(), a.Acts()) }
+
+// Moved returns a MovedError if the agent was moved to another machine, and store.ErrNewer for a
+// state of a newer program.
+func (a *Agent) Moved() error { return a.core().here() }
+
+// Acts returns a *seat.StandbyError if another host acts for the agent, and a *seat.TroubleError if
+// none may act from here, as far as it is known here. It uses no network.
+func (a *Agent) Acts() error { return a.core().acts() }
 
 // MarkRestored records that the state was restored from the backup from, made at made: everything
 // that may have run or left since waits for a person (docs/protocol.md, "After a restore").

@@ -126,6 +126,8 @@ func (ad *admission) takeMesh(m mesh.Message) (state.Event, error) {
 		return state.Nudged{Key: m.Key(), From: m.From, Reason: plain.Brief(m.Text), At: m.SentAt, MeshID: ackID(m)}, nil
 	case m.Kind == mesh.KindNudge: // a nudge has no payload to keep
 		return ad.rejectMesh(m, gate, reason, true), nil
+	case ad.isForwarded(m):
+		return ad.takeForwarded(m)
 	case m.From == ad.handle && m.Malformed() == "":
 		return notedEvent(m, "an echo of our own"), nil
 	}

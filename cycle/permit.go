@@ -42,7 +42,7 @@ func (a *Agent) permitter() permitter {
 }
 
 func (p permitter) permit(ctx context.Context, in Inside, r turn.ToolRequest) (Permission, error) {
-	s, err := in.state(p.journal.store)
+	s, err := in.state(p.journal.core)
 	if err != nil {
 		return Permission{}, err
 	}

@@ -59,16 +59,32 @@ type poller struct {
 
 	heartbeats heartbeats
 	prompts    *clockPrompts
+	forwarder  *forwarder
 }
 
-// poll is Poll.
+// poll is Poll. On a standby it forwards the files in nudges/.
 func (p *poller) poll(ctx context.Context, o PollOptions) (Report, error) {
 	if err := p.here(); err != nil {
 		return Report{}, err
 	}
-	if err := p.hold(ctx); err != nil {
-		return Report{}, err
+	err := p.hold(ctx)
+	r := Report{}
+	if err == nil {
+		r, err = p.pollHere(ctx, o)
+		err = p.serversFailed(err)
 	}
+	if isStandby(err) {
+		if failed := p.forwarder.forwardFiles(ctx); failed != nil {
+			p.logf("standby: %v; the next poll tries again", failed)
+		}
+	} else if failed, ok := errors.AsType[*SeatError](err); ok {
+		p.logf("poll: %v", failed)
+	}
+	return r, err
+}
+
+// pollHere is poll on the host that acts.
+func (p *poller) pollHere(ctx context.Context, o PollOptions) (Report, error) {
 	if o.IfDue {
 		skip, err := p.notDue()
 		if skip == state.DueHooks {
@@ -357,6 +373,11 @@ func (p pollReasons) reason() (string, error) {
 		return "", nil // a poll would be refused
 	}
 	list, _ := p.store.Nudges(s) // a cycle reports the error
+	if err := p.acts(); isStandby(err) && slices.ContainsFunc(list.New, func(n store.NudgeFile) bool { return p.store.ReadNudge(&n) && n.Fault == "" }) {
+		return "nudge", nil // the poll forwards it
+	} else if err != nil {
+		return "", nil
+	}
 	if len(list.New) > 0 {
 		return "nudge", nil
 	}

@@ -52,7 +52,12 @@ type PreviewMail struct {
 
 // Preview reads every source and steps the machine in memory. It takes no lock,
 // writes no file, marks nothing and sends nothing.
-func (a *Agent) Preview(ctx context.Context) (Preview, error) { return a.previewer().preview(ctx) }
+func (a *Agent) Preview(ctx context.Context) (Preview, error) {
+	if err := a.core().acts(); err != nil {
+		return Preview{}, err
+	}
+	return a.previewer().preview(ctx)
+}
 
 // previewer makes dry runs of a poll.
 type previewer struct {

@@ -168,7 +168,7 @@ func (a *Agent) PulledTurn(which string) (Inside, error) {
 
 // Done ends the turn that Next has handed out, and sends its deliverable.
 func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Field) error {
-	s, err := in.state(a.Store)
+	s, err := in.state(a.core())
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (a *Agent) Done(ctx context.Context, in Inside, text string, fields ...Fiel
 		if err := a.Submit(ctx, in, Submission{Text: text, Fields: fields}); err != nil {
 			return err
 		}
-		if s, err = in.state(a.Store); err != nil {
+		if s, err = in.state(a.core()); err != nil {
 			return err
 		}
 	}

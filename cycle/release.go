@@ -18,6 +18,9 @@ import (
 // item or by a real message, already is true and the item is not accepted again. origin is the place
 // of the order, for the history, such as state.ByHand.
 func (a *Agent) Release(ctx context.Context, key, origin string) (already bool, err error) {
+	if err := a.core().acts(); err != nil {
+		return false, err
+	}
 	item, raw, err := a.quarantine().Open(key)
 	if err != nil {
 		return false, err

@@ -18,7 +18,7 @@ const (
 // with the principal of that turn, and returns ErrStale if the turn is not the caller's any
 // more. It fences each text, as a prompt does.
 func (a *Agent) SearchInside(in Inside, query string, n int) (string, error) {
-	s, err := in.state(a.Store)
+	s, err := in.state(a.core())
 	if err != nil {
 		return "", fmt.Errorf("search history: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle/files"
+	"agentstateloop/fleet"
 	"agentstateloop/fleet/seat"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
@@ -67,6 +68,30 @@ func (c core) seatError(err error) error {
 		return err
 	}
 	return &SeatError{err}
+}
+
+// serversFailed makes a SeatError of an error of a commit that the servers did not answer.
+func (c core) serversFailed(err error) error {
+	_, unanswered := errors.AsType[*fleet.Error](err)
+	if c.seat == nil || isStandby(err) || !unanswered && !errors.Is(err, seat.ErrUnsure) {
+		return err
+	}
+	return &SeatError{err}
+}
+
+// isStandby reports whether err says that another host acts.
+func isStandby(err error) bool {
+	_, standby := errors.AsType[*seat.StandbyError](err)
+	return standby
+}
+
+// acts returns a *seat.StandbyError or *seat.TroubleError if another host acts, as far as it is
+// known here. A verb that keeps a file for its commit calls it first.
+func (c core) acts() error {
+	if c.seat == nil {
+		return nil
+	}
+	return c.seat.Here()
 }
 
 // takeSeat commits that this host acts, once for each term. A host that took the seat and died

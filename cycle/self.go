@@ -48,7 +48,7 @@ const restWords = "You rested after your answer, as set in [api] rest."
 // agent's message, which must not make it go on by itself. A waiting sleep with a reason stays
 // in this conversation, because it has not ended.
 func (a *Agent) Rest(ctx context.Context, in Inside, d time.Duration, wakes bool) error {
-	s, err := in.state(a.Store)
+	s, err := in.state(a.core())
 	if err != nil || s.Sleeps(s.TurnPrincipal()) {
 		return err
 	}
@@ -126,6 +126,9 @@ func (p *planner) plan(ctx context.Context, in Inside, e state.Planned, words st
 		return time.Time{}, errors.New("the reminder is empty: write down what the agent must do then")
 	case len(words) > maxSelfText:
 		return time.Time{}, fmt.Errorf("the text has %d bytes, and the limit is %d: put the rest into a file, and name that file", len(words), maxSelfText)
+	}
+	if err := p.acts(); err != nil {
+		return time.Time{}, err
 	}
 	e.TurnID, e.Epoch = in.TurnID, in.Epoch
 	if err := p.setThread(&e); err != nil {

@@ -135,7 +135,14 @@ func (f *filer) fileDue(ctx context.Context) error {
 	}
 	defer folder.Close()
 	for began := f.now(); len(due) > 0 && mayStart(began, f.now()) && ctx.Err() == nil; due = due[1:] {
-		if err := f.fileOne(ctx, folder, due[0]); err != nil {
+		bounded, release, err := f.mayBegin(ctx)
+		if err != nil {
+			f.logf("no copy of %s in %s yet: %v", due[0].ID, f.folder, err)
+			return nil
+		}
+		err = f.fileOne(bounded, folder, due[0])
+		release()
+		if err != nil {
 			return f.recordFailure(ctx, due[0], err)
 		}
 		if _, err := f.journal.commit(ctx, state.Filed{ID: due[0].ID}); err != nil {

@@ -27,7 +27,7 @@ type Allowance struct {
 
 // Allowance returns the allowance of the calling turn.
 func (a *Agent) Allowance(in Inside) (Allowance, error) {
-	s, err := in.state(a.Store)
+	s, err := in.state(a.core())
 	if err != nil {
 		return Allowance{}, err
 	}

@@ -24,15 +24,26 @@ func (a *Agent) Tell(ctx context.Context, from, text string) (key string, err er
 		return "", err
 	}
 	key = "cli:" + store.NewID()
-	payload := store.PayloadName(store.MessagesDir, key, ".txt")
-	sum, err := a.Store.KeepSummed(payload, strings.NewReader(text))
+	arrived, err := toldArrived(a.Store, key, from, text)
 	if err != nil {
-		return "", fmt.Errorf("save message: %w", err)
+		return "", err
 	}
-	_, err = a.journal().commit(ctx, state.Arrived{Message: state.Message{
-		Key: key, Source: state.CLI, From: from, Operator: true, At: a.Now(), Payload: payload, Sum: sum, Size: len(text),
-	}})
+	arrived.Message.At = a.Now()
+	_, err = a.journal().commit(ctx, arrived)
 	return key, err
+}
+
+// toldArrived keeps the text of an operator's message from the terminal and returns its event,
+// without the time.
+func toldArrived(files payloads, key, from, text string) (state.Arrived, error) {
+	payload := store.PayloadName(store.MessagesDir, key, ".txt")
+	sum, err := files.KeepSummed(payload, strings.NewReader(text))
+	if err != nil {
+		return state.Arrived{}, fmt.Errorf("save message: %w", err)
+	}
+	return state.Arrived{Message: state.Message{
+		Key: key, Source: state.CLI, From: from, Operator: true, Payload: payload, Sum: sum, Size: len(text),
+	}}, nil
 }
 
 // Deliverable is the text that a turn handed back, and the outcome of the turn.
@@ -61,13 +72,17 @@ func (a *Agent) Await(ctx context.Context, key string, watch ...func(view.Waitin
 			return Deliverable{}, err
 		}
 		msg, waiting := s.Message(key)
-		if !waiting {
+		arrived := waiting || a.Seat == nil || knownKey(s, key) // a forwarded one is on its way at first
+		if arrived && !waiting {
 			return deliverableOf(a.Store, key)
 		}
 		if why := a.OutOfMoney(s); why != "" && (msg.Status == state.Queued || msg.Status == state.Deferred) {
 			return Deliverable{}, fmt.Errorf("the agent is out of money: %s", why)
 		}
 		for _, tell := range watch {
+			if !arrived {
+				break
+			}
 			if err := tell(a.View().WhyWaits(s, key)); err != nil {
 				return Deliverable{}, err
 			}

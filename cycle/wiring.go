@@ -144,7 +144,7 @@ func (a *Agent) largeMail() *largeMail {
 func (a *Agent) poller(session *mailSession) *poller {
 	return &poller{
 		core: a.core(), cycle: a.oneCycle(session), crontab: a.crontab(), flusher: a.flusher(), detacher: a.detacher(), runner: a.runner(),
-		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(),
+		large: a.largeMail(), hooks: a.hooks(), heartbeats: a.heartbeats(), prompts: a.clockPrompts(), forwarder: a.forwarder(),
 	}
 }
 func (a *Agent) pollReasons() pollReasons { return pollReasons{core: a.core()} }

@@ -28,6 +28,7 @@ const (
 	KindNudge   = "nudge"
 	KindRelay   = "relay"
 	KindNotice  = "notice"
+	KindForward = "forward" // from a host of the agent to its own mailbox, on a mesh over NATS
 )
 
 // How an agent continues after a report.

@@ -88,6 +88,9 @@ func (s *Server) doAct(rw http.ResponseWriter, r *http.Request) (text string, p 
 	if p != nil {
 		return "", p
 	}
+	if err := a.Agent.Acts(); err != nil {
+		return "", &problem{code: http.StatusServiceUnavailable, text: err.Error(), hint: "use the page of the host that acts", retrySecond: 60}
+	}
 	if !mayAct(a.Agent) {
 		return "", &problem{code: http.StatusForbidden, text: fmt.Sprintf("the page only shows @%s: [listen] page is %q", a.Agent.Handle, a.Agent.Page),
 			hint: `set it to "act" in agent.toml, or use the command`}

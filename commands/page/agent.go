@@ -2,12 +2,14 @@ package page
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
 	"agentstateloop/commands/present"
 	"agentstateloop/cycle"
 	"agentstateloop/cycle/view"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 	"agentstateloop/turn"
@@ -75,6 +77,9 @@ func (r *reader) fill(a *Agent, from *cycle.Agent, withoutWords bool, now time.T
 		st = st.WithoutWords()
 	}
 	a.Status = &st
+	if err := from.Acts(); err != nil {
+		a.Trouble = append(a.Trouble, seatRow(err))
+	}
 	unproved := from.Mail != nil && !v.ProvesMail
 	for _, row := range present.StatusRows(unfitted{}, st, from.Schedule.Mode, unproved, now) {
 		if row.IsTrouble() {
@@ -111,6 +116,17 @@ func (r *reader) fill(a *Agent, from *cycle.Agent, withoutWords bool, now time.T
 		a.History = append(a.History, e)
 	}
 	return nil
+}
+
+// seatRow returns the row of an agent that shows a copy, because another host acts. It stays the
+// same while the holder does.
+func seatRow(err error) Row {
+	if standby, ok := errors.AsType[*seat.StandbyError](err); ok {
+		known := *standby
+		known.Ago = -1
+		err = &known
+	}
+	return Row{Label: "standby", Text: err.Error()}
 }
 
 // unfitted is for rows that a browser wraps.

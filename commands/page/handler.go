@@ -211,7 +211,11 @@ func sources(agents []listen.Shown) []Source {
 	return all
 }
 
-func mayAct(a *cycle.Agent) bool { return cmp.Or(a.Page, cycle.PageAct) == cycle.PageAct }
+// mayAct reports whether the page takes orders for an agent. On a host that does not act for the
+// agent it only shows a copy.
+func mayAct(a *cycle.Agent) bool {
+	return cmp.Or(a.Page, cycle.PageAct) == cycle.PageAct && a.Acts() == nil
+}
 
 // closed refuses a request if no agent lets the page show it.
 func (s *Server) closed() *problem {

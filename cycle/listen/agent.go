@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"agentstateloop/cycle"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/state/store"
 )
 
@@ -24,6 +26,7 @@ type servedAgent struct {
 	wakeURL   string             // the address that the mesh calls
 	unwatched bool               // set if the system cannot watch nudges/; used only by scan
 	failing   string             // the sources that failed in the last poll; used only by run
+	seatNote  string             // what the log says about the seat; used only by run
 }
 
 // requestPoll requests a poll. Any number of requests during a poll cause one
@@ -41,41 +44,91 @@ func signal(c chan struct{}) {
 // pollPauses returns the pauses after a failed poll.
 func pollPauses() cycle.Backoff { return cycle.Backoff{Min: 100 * time.Millisecond, Max: time.Minute} }
 
+// Of an agent with several hosts: seatEvery is how often a listener renews the lease, or looks who
+// acts, without a request. seatPause is the pause after a look of a standby: each message for the
+// agent rings it.
+const (
+	seatEvery = time.Minute
+	seatPause = time.Second
+)
+
 // run polls at each request.
 func (p *servedAgent) run(ctx context.Context) {
 	again := pollPauses()
+	var seat <-chan time.Time
+	if p.Seat != nil {
+		tick := time.NewTicker(seatEvery)
+		defer tick.Stop()
+		seat = tick.C
+		p.requestPoll() // so that the log says who acts
+	}
 	for {
+		o := cycle.PollOptions{NoTurn: true, LeaveLarge: true, LivesOn: true}
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.requested:
+		case <-seat:
+			o.IfDue = true
 		}
-		err := p.poll(ctx)
-		if err == nil || ctx.Err() != nil {
+		err := p.poll(ctx, o)
+		note, ofSeat := noteOf(err)
+		if ctx.Err() == nil && note != p.seatNote {
+			p.seatNote = note
+			p.listener.Logf("@%s: %s", p.Handle, cmp.Or(note, "this host acts"))
+		}
+		pause := again.Next()
+		switch {
+		case err == nil || ctx.Err() != nil:
 			again.Reset()
 			continue
-		}
-		if !errors.Is(err, cycle.ErrBusy) {
+		case ofSeat:
+			pause = seatPause
+		case !errors.Is(err, cycle.ErrBusy):
 			p.listener.Logf("@%s: poll: %v", p.Handle, err)
 		}
 		// The other poll may have read the mailbox before the new mail came.
 		select {
 		case <-ctx.Done():
-		case <-time.After(again.Next()):
+		case <-time.After(pause):
 		}
-		p.requestPoll()
+		if !ofSeat {
+			p.requestPoll()
+		}
 	}
 }
 
+// noteOf returns what the log says after a poll of an agent with several hosts: that another host
+// acts, or why none does. It is "" for any other result.
+func noteOf(err error) (note string, ofSeat bool) {
+	if standby, ok := errors.AsType[*seat.StandbyError](err); ok {
+		known := *standby
+		known.Ago = -1 // so that the note stays the same
+		return "standby: " + known.Error(), true
+	}
+	_, stopped := errors.AsType[*seat.TroubleError](err)
+	_, unanswered := errors.AsType[*cycle.SeatError](err)
+	if stopped || unanswered {
+		return err.Error(), true
+	}
+	return "", false
+}
+
+// standsBy reports whether err says that another host acts.
+func standsBy(err error) bool {
+	_, standby := errors.AsType[*seat.StandbyError](err)
+	return standby
+}
+
 // poll runs a cycle without its turns, and leaves those to a detached process.
-func (p *servedAgent) poll(ctx context.Context) error {
+func (p *servedAgent) poll(ctx context.Context, o cycle.PollOptions) error {
 	select {
 	case p.listener.pollSlots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	defer func() { <-p.listener.pollSlots }()
-	r, err := p.Poll(ctx, cycle.PollOptions{NoTurn: true, LeaveLarge: true, LivesOn: true})
+	r, err := p.Poll(ctx, o)
 	if err != nil {
 		return err
 	}

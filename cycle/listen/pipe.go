@@ -170,7 +170,11 @@ func (p *pipe) deliver(line string) {
 		}
 		line = rest
 	}
-	if err := to.Ring("pipe", line); err != nil {
+	err := to.Ring("pipe", line)
+	if standsBy(err) {
+		err = to.Store.Ring("pipe", line) // the poll forwards it
+	}
+	if err != nil {
 		p.Logf("@%s: %v", to.Handle, err)
 		return
 	}

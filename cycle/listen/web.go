@@ -134,7 +134,7 @@ func (w *webServer) nudge(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.Ring(body.From, body.Reason); err != nil {
-		refuse(rw, http.StatusInternalServerError, err.Error())
+		fail(rw, err)
 		return
 	}
 	p.requestPoll()
@@ -165,18 +165,32 @@ func (w *webServer) message(rw http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, cycle.ErrEventText):
 		refuse(rw, http.StatusBadRequest, err.Error())
 	case errors.Is(err, cycle.ErrEventsFull):
-		rw.Header().Set("Retry-After", "60")
-		refuse(rw, http.StatusServiceUnavailable, err.Error())
+		refuseForNow(rw, err)
 	case err != nil:
-		refuse(rw, http.StatusInternalServerError, err.Error())
+		fail(rw, err)
 	default:
 		p.requestPoll()
 		answer(rw, http.StatusAccepted, map[string]string{"key": key})
 	}
 }
 
+// fail answers a call that failed. If another host acts for the agent, the caller tries again later.
+func fail(rw http.ResponseWriter, err error) {
+	if standsBy(err) {
+		refuseForNow(rw, err)
+		return
+	}
+	refuse(rw, http.StatusInternalServerError, err.Error())
+}
+
+// refuseForNow asks the caller to try again in a minute.
+func refuseForNow(rw http.ResponseWriter, err error) {
+	rw.Header().Set("Retry-After", "60")
+	refuse(rw, http.StatusServiceUnavailable, err.Error())
+}
+
 // admitted returns the recipient of a call with the token. Otherwise it answers the call and
-// returns nil.
+// returns nil. An agent for which another host acts takes no call.
 func (w *webServer) admitted(rw http.ResponseWriter, r *http.Request, call string) *servedAgent {
 	if !w.authorized(rw, r) {
 		return nil
@@ -184,6 +198,11 @@ func (w *webServer) admitted(rw http.ResponseWriter, r *http.Request, call strin
 	p, why := w.recipient(r.PathValue("handle"), call)
 	if p == nil {
 		refuse(rw, http.StatusNotFound, why)
+		return nil
+	}
+	if err := p.Acts(); err != nil {
+		refuseForNow(rw, err)
+		return nil
 	}
 	return p
 }
@@ -254,8 +273,11 @@ func (w *webServer) wake(rw http.ResponseWriter, r *http.Request) {
 	answer(rw, http.StatusAccepted, map[string]string{"woken": p.Handle})
 }
 
-// register publishes our wake address in the registry of the mesh.
+// register publishes our wake address in the registry of the mesh. A standby has no row there.
 func (p *servedAgent) register(ctx context.Context) {
+	if p.Acts() != nil {
+		return
+	}
 	s, err := p.Store.Read()
 	for err == nil {
 		published := s.Phase
@@ -316,7 +338,7 @@ func (w *webServer) report(rw http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, cycle.ErrLateReport):
 		refuse(rw, http.StatusGone, err.Error())
 	case err != nil:
-		refuse(rw, http.StatusInternalServerError, err.Error())
+		fail(rw, err)
 	case taken:
 		p.requestPoll()
 		answer(rw, http.StatusAccepted, map[string]string{"reported": id})

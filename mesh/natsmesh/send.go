@@ -75,6 +75,9 @@ func (c *Client) checkSend(m mesh.Message) error {
 	case m.From != c.Handle:
 		return fmt.Errorf("from must be %s, the owner of the key", c.Handle)
 	}
+	if m.Kind == mesh.KindForward && m.To == c.Handle {
+		m.Kind = mesh.KindNotice // the same limits
+	}
 	if reason := m.Unsendable(); reason != "" {
 		return errors.New(reason)
 	}
