@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"agentstateloop/commands/config"
 	"agentstateloop/commands/terminal"
@@ -263,7 +264,11 @@ func meshErrorHint(e *mesh.Error) string {
 	case http.StatusNotFound:
 		return "the mesh only knows the handles in its --tokens file; `" + name + " status --all` shows the agents seen recently"
 	case http.StatusTooManyRequests:
-		return "the mesh accepts five messages a minute from each agent, and five nudges, HALTs and GOs; try again in a minute"
+		return "try again in " + terminal.Short(cmp.Or(e.RetryAfter, time.Minute)) + "; messages in the outbox wait by themselves"
+	case http.StatusRequestEntityTooLarge:
+		return "shorten the text, or send it as a file, with --file"
+	case http.StatusServiceUnavailable, http.StatusInsufficientStorage:
+		return "`" + name + " status --all` shows which agents have not polled for a long time: they do not read their messages"
 	}
 	return ""
 }
@@ -280,7 +285,7 @@ func natsHint(e *fleet.Error) string {
 	case e.Code == 0:
 		return "check that nats-server is running and that url in [mesh] is correct; `" + name + " doctor` tests each server"
 	case e.Full():
-		return "the agent has not read its messages for a long time: `" + name + " status --all` shows when it was last seen"
+		return "`" + name + " status --all` shows which agents have not polled for a long time: they do not read their messages"
 	}
 	return ""
 }

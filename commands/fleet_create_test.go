@@ -51,12 +51,12 @@ func TestFleetCreateReportsDifferences(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--check"}, "outdated" + event + halt + "4 of 6 are up to date\n" +
-			"agentstateloop: error: 2 of 6 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
-		{nil, "repaired" + event + halt + "4 of 6 are up to date\n" +
-			"agentstateloop: error: 1 of 6 still differ\nagentstateloop: hint: follow the hints above; the agents may work anyway\n"},
-		{[]string{"--check"}, halt + "5 of 6 are up to date\n" +
-			"agentstateloop: error: 1 of 6 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
+		{[]string{"--check"}, "outdated" + event + halt + "7 of 9 are up to date\n" +
+			"agentstateloop: error: 2 of 9 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
+		{nil, "repaired" + event + halt + "7 of 9 are up to date\n" +
+			"agentstateloop: error: 1 of 9 still differ\nagentstateloop: hint: follow the hints above; the agents may work anyway\n"},
+		{[]string{"--check"}, halt + "8 of 9 are up to date\n" +
+			"agentstateloop: error: 1 of 9 are not up to date\nagentstateloop: hint: without --check, it creates and repairs them if possible\n"},
 	} {
 		if code, out := create(step.args...); out != step.want || code != exitError {
 			t.Errorf("fleet create %s exits %d:\n%s\nwant\n%s", strings.Join(step.args, " "), code, out, step.want)

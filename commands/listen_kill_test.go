@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"agentstateloop/state"
 )
 
 // TestKilledListeners kills and restarts a listener again and again, without cron.
@@ -103,16 +105,16 @@ func TestKilledListeners(t *testing.T) {
 	defer cmd.Process.Kill()
 	// It takes a second. A busy disk may let each fsync wait for as long.
 	for deadline := time.After(2*time.Minute + time.Duration(wakes)*10*time.Millisecond); ; {
-		rung, err := st.Nudges()
+		list, err := st.Nudges(state.State{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(rung) == 0 {
+		if len(list.New) == 0 {
 			break
 		}
 		select {
 		case <-deadline:
-			t.Fatalf("%d nudges were not taken by a listener that was not killed", len(rung))
+			t.Fatalf("%d nudges were not taken by a listener that was not killed", len(list.New))
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -71,7 +71,7 @@ func TestTenThousandConnections(t *testing.T) {
 		}
 		server.end(t)
 		st := installedAgent{dir: filepath.Dir(path)}.store()
-		nudges, err := st.Nudges() // no poll has taken these yet
+		nudges, err := st.Nudges(state.State{}) // no poll has taken these yet
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestTenThousandConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := len(nudges)
+		n := len(nudges.New)
 		for _, count := range countNudges(t, st) {
 			n += count
 		}

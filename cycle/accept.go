@@ -25,6 +25,7 @@ type payloads interface {
 	KeepAmong(name string, r io.Reader) error
 	KeepAgain(name, want string, r io.Reader) (sum string, err error)
 	Remove(name string) error
+	SetAside(n store.NudgeFile) error
 }
 
 // admission accepts or rejects the items of one observation.

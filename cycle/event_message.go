@@ -24,7 +24,7 @@ type EventMessage struct {
 }
 
 // ErrEventsFull means that the limit of waiting messages from programs is reached.
-var ErrEventsFull = fmt.Errorf("%d messages from programs are already waiting", state.MaxEventMessages)
+var ErrEventsFull = fmt.Errorf("%d messages of programs already wait in the inbox: send it again later, or leave it as a file in nudges/", state.MaxEventMessages)
 
 // ErrEventText means that a text cannot be a message.
 var ErrEventText = errors.New("the message was not accepted")
@@ -103,32 +103,31 @@ func eventTitle(e EventMessage) string {
 	return plain.Shorten(title, maxEventTitle)
 }
 
+// formGate rejects the files of programs that cannot be a message.
+const formGate = "form"
+
 // takeMessageFile returns the events of a file in nudges/ whose name ends in .message. The file
-// becomes a message, or goes to quarantine.
-func (ad *admission) takeMessageFile(n store.NudgeFile, room *int) ([]state.Event, error) {
+// becomes a message, or goes to quarantine. If the quarantine cannot keep it, it is set aside,
+// and there are no events.
+func (ad *admission) takeMessageFile(n store.NudgeFile) ([]state.Event, error) {
 	e := EventMessage{From: strings.TrimSuffix(n.Name, store.MessageSuffix), Text: string(n.Text)}
 	took := state.TookFile{Key: n.Key}
-	if n.Fault == "" && (*room > 0 || knownKey(ad.state, n.Key)) {
-		*room--
+	if n.Fault == "" {
 		arrived, err := eventArrived(ad.files, n.Key, e)
 		arrived.Message.At = n.At
 		return []state.Event{took, arrived}, err
 	}
-	rejected := state.Rejected{Key: n.Key, Source: state.EventSource, From: eventName(e.From), Gate: "form", Reason: n.Fault, At: n.At.UTC()}
-	if n.Fault == "" {
-		rejected.Gate, rejected.Reason = "full", ErrEventsFull.Error()
+	rejected := state.Rejected{Key: n.Key, Source: state.EventSource, From: eventName(e.From), Gate: formGate, Reason: n.Fault, At: n.At.UTC()}
+	unkept, err := n.Unreadable, error(nil)
+	if !unkept {
+		unkept, err = ad.quarantine.Keep(quarantine.Verdict{
+			Key: rejected.Key, Source: rejected.Source, From: rejected.From, Gate: rejected.Gate, Reason: rejected.Reason, At: rejected.At,
+		}, "", int64(len(n.Text)), bytes.NewReader(n.Text))
 	}
-	var err error
-	rejected.Unkept, err = ad.quarantine.Keep(quarantine.Verdict{
-		Key: rejected.Key, Source: rejected.Source, From: rejected.From, Gate: rejected.Gate, Reason: rejected.Reason, At: rejected.At,
-	}, "", int64(len(n.Text)), bytes.NewReader(n.Text))
-	return []state.Event{took, rejected}, err
-}
-
-// knownKey reports whether a message with this key was accepted.
-func knownKey(s state.State, key string) bool {
-	_, known := s.Seen[key]
-	return known
+	if err != nil || !unkept {
+		return []state.Event{took, rejected}, err
+	}
+	return nil, ad.files.SetAside(n)
 }
 
 // maxEventName and maxEventTitle limit the name and the title of a program's message, in

@@ -92,11 +92,9 @@ func (f *flusher) hasNewWork(r *Report) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	rung, _ := f.store.Nudges() // the round has reported its error
-	for _, n := range rung {
-		if !s.TookNudge(n.Key) {
-			return true, nil
-		}
+	list, _ := f.store.Nudges(s) // the round has reported its error
+	if len(list.New) > 0 {
+		return true, nil
 	}
 	// Effects that a cycle cannot send now (a server is down) are due as well, and are left to
 	// the next cycle. Only effects that another process committed are new.

@@ -161,29 +161,45 @@ func limitArrivals(room int, events []state.Event) []state.Event {
 	})
 }
 
-// observeNudges lists nudges/.
+// observeNudges takes the nudges, and the messages of programs for which the inbox has room. The others
+// stay in nudges/.
 func (o *observer) observeNudges(ad *admission) *observation {
 	var obs observation
-	rung, err := o.store.Nudges()
+	list, err := o.store.Nudges(ad.state)
 	if err != nil {
 		obs.fail(state.Nudge, err)
 		return &obs
 	}
-	obs.nudges = rung
-	var keys []string
-	room := ad.state.RoomForEvents()
-	for _, n := range rung {
-		keys = append(keys, n.Key)
+	obs.nudges = list.Taken
+	rejected := 0
+	for _, n := range list.New {
+		if !o.store.ReadNudge(&n) {
+			continue
+		}
 		if !n.IsMessage {
+			obs.nudges = append(obs.nudges, n)
 			obs.events = append(obs.events, n.Nudged)
 			continue
 		}
-		events, err := ad.takeMessageFile(n, &room)
+		events, err := ad.takeMessageFile(n)
 		if err != nil {
 			obs.fail(state.EventSource, err)
 			continue
 		}
+		if len(events) == 0 {
+			rejected++
+			continue
+		}
+		obs.nudges = append(obs.nudges, n)
 		obs.events = append(obs.events, events...)
+	}
+	if rejected > 0 {
+		o.logf("%d files of programs are no messages, and the quarantine has no room for them: they are in %s", rejected, store.RejectedDir)
+		obs.events = append(obs.events, state.RejectedMore{Gate: formGate, Source: state.EventSource, Count: rejected})
+	}
+	var keys []string
+	for _, n := range obs.nudges {
+		keys = append(keys, n.Key)
 	}
 	obs.events = append(obs.events, state.NudgeFiles{Keys: keys})
 	return &obs

@@ -194,12 +194,12 @@ func (p *poller) notDue() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rung, _ := p.store.Nudges() // a cycle that is due reports the error
+	list, _ := p.store.Nudges(s) // a cycle that is due reports the error
 	due := s.Due(*p.policy, p.now())
 	switch {
-	case len(rung) == 0 && due == state.DueHooks:
+	case len(list.New) == 0 && due == state.DueHooks:
 		return due, nil
-	case len(rung) > 0 || due != "":
+	case len(list.New) > 0 || due != "":
 		return "", nil
 	}
 	return "next poll is due at " + s.NextDue.Format(time.RFC3339), nil
@@ -336,8 +336,8 @@ func (a *Agent) RingOther(ctx context.Context, handle, from, reason string) erro
 // overdueAfter is how late the poll of cron may be before a listener considers it missed.
 const overdueAfter = 10 * time.Second
 
-// PollReason returns the reason why a poll should be made now, or "": an uncommitted nudge, a
-// turn without a runner, or a reason of `poll --if-due`. The next poll itself is a reason only
+// PollReason returns the reason why a poll should be made now, or "": a nudge or a message file that
+// a poll would take, a turn without a runner, or a reason of `poll --if-due`. The next poll itself is a reason only
 // if cron is late with it. PollReason holds a lock only while it tests the lock, and does not
 // use the network.
 func (a *Agent) PollReason() (string, error) { return a.pollReasons().reason() }
@@ -356,8 +356,8 @@ func (p pollReasons) reason() (string, error) {
 	if s.Moved != nil {
 		return "", nil // a poll would be refused
 	}
-	rung, _ := p.store.Nudges() // a cycle reports the error
-	if slices.ContainsFunc(rung, func(n store.NudgeFile) bool { return !s.TookNudge(n.Key) }) {
+	list, _ := p.store.Nudges(s) // a cycle reports the error
+	if len(list.New) > 0 {
 		return "nudge", nil
 	}
 	if lost, err := p.lostTurn(s); err != nil || lost {

@@ -70,11 +70,20 @@ func (h *fixture) ringFromOutside() {
 
 func (h *fixture) wantNoNudges() {
 	h.t.Helper()
-	rung, err := h.agent.Store.Nudges()
-	check(h.t, err)
-	if len(rung) > 0 {
+	if rung := h.nudgeFiles(); len(rung) > 0 {
 		h.t.Errorf("left in nudges/: %+v", rung)
 	}
+}
+
+// nudgeFiles returns the names of the files in nudges/.
+func (h *fixture) nudgeFiles() []string {
+	h.t.Helper()
+	list, err := h.agent.Store.Nudges(state.State{})
+	check(h.t, err)
+	for _, n := range list.New {
+		list.Waiting = append(list.Waiting, n.Name)
+	}
+	return list.Waiting
 }
 
 // Sending a turn's reply takes cycle.lock. A process that finds it taken relies on the sender to
@@ -92,7 +101,7 @@ func TestNudgeDuringSendIsSeen(t *testing.T) {
 	h.onData.Store(&hook)
 	h.receive(letter{id: "<one@example.com>"})
 	h.poll()
-	if rung, _ := h.agent.Store.Nudges(); len(rung) > 0 {
+	if len(h.nudgeFiles()) > 0 {
 		detached() // or the nudge is lost
 		h.poll()
 	}
@@ -163,7 +172,7 @@ func TestManyProcessesRingAndPollAtOnce(t *testing.T) {
 			t.Errorf("%d processes ended with %d", n, code)
 		}
 	}
-	if rung, _ := h.agent.Store.Nudges(); len(rung) > 0 {
+	if len(h.nudgeFiles()) > 0 {
 		detached() // or nudges are lost
 		h.poll()
 	}

@@ -28,10 +28,7 @@ func (c *Conn) PutBlock(ctx context.Context, n uint64, body []byte) error {
 	m.Header[headerExpected] = []string{"0"}
 	err = c.do(ctx, func(ctx context.Context, l *link) error {
 		_, err := l.offer(ctx, m)
-		if refused, ok := errors.AsType[*Refused](err); ok && refused.Last == 0 {
-			return lostError(l.server, 409, errors.New("another block is being stored"))
-		}
-		return err
+		return l.blockRefusal(err)
 	})
 	if !isA[*Refused](err) {
 		return err
@@ -42,6 +39,15 @@ func (c *Conn) PutBlock(ctx context.Context, n uint64, body []byte) error {
 		}
 		return nil
 	})
+}
+
+// blockRefusal returns an error that is retried if the server was busy with another message for the
+// same block, which may be our own first try. It may fail.
+func (l *link) blockRefusal(err error) error {
+	if refused, ok := errors.AsType[*Refused](err); ok && refused.Last == 0 {
+		return lostError(l.server, 409, errors.New("another block is being stored"))
+	}
+	return err
 }
 
 // GetBlocks reads the blocks from..to of this agent's history in one round trip, and passes them

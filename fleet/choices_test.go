@@ -89,7 +89,7 @@ func TestExplicitChoiceWins(t *testing.T) {
 		}
 	}
 	for copies, left := range map[float64]bool{1: true, 5: false} {
-		if (streamInfo{}).reasonToLeave(difference{"num_replicas", float64(3), copies}) != "" != left {
+		if (assetInfo{}).reasonToLeave(difference{"num_replicas", float64(3), copies}) != "" != left {
 			t.Errorf("three copies, and %v are wanted", copies)
 		}
 	}

@@ -169,19 +169,36 @@ func (c *creation) call(ctx context.Context, subject string, request, into any) 
 		Error *Refusal `json:"error"`
 	}
 	if json.Unmarshal(data, &answer) != nil {
-		return errors.New("invalid answer: is this a NATS server with JetStream?")
+		return errNoJetStream
 	}
 	if answer.Error != nil {
 		return answer.Error
 	}
-	return json.Unmarshal(data, into)
+	if json.Unmarshal(data, into) != nil {
+		return errNoJetStream
+	}
+	return nil
 }
 
-// streamInfo is JetStream's answer about a stream.
-type streamInfo struct {
+var errNoJetStream = errors.New("invalid answer: is this a NATS server with JetStream?")
+
+// info asks for the configuration and the state of a stream or a consumer.
+func (c *creation) info(ctx context.Context, subject string) (assetInfo, error) {
+	var info assetInfo
+	if err := c.call(ctx, subject, nil, &info); err != nil {
+		return assetInfo{}, err
+	}
+	if info.Config == nil {
+		return assetInfo{}, errNoJetStream
+	}
+	return info, nil
+}
+
+// assetInfo is JetStream's answer about a stream or a consumer.
+type assetInfo struct {
 	Config map[string]any `json:"config"` // the whole configuration, so that an update keeps settings that we do not know
 	Time   time.Time      `json:"ts"`
-	State  struct {
+	State  struct {       // of a stream
 		Messages int64     `json:"messages"`
 		Bytes    int64     `json:"bytes"`
 		First    time.Time `json:"first_ts"`
@@ -190,8 +207,7 @@ type streamInfo struct {
 
 // stream makes or corrects one stream.
 func (c *creation) stream(ctx context.Context, want Stream) error {
-	var info streamInfo
-	err := c.call(ctx, "STREAM.INFO."+want.Name, nil, &info)
+	info, err := c.info(ctx, "STREAM.INFO."+want.Name)
 	if refusedAs(err, numberNoStream) {
 		return c.makeStream(ctx, want)
 	}
@@ -258,13 +274,10 @@ func (c *creation) update(ctx context.Context, stream string, config, mend map[s
 func (c *creation) mailbox(ctx context.Context, handle string) (Change, error) {
 	want := Mailbox(handle)
 	change := Change{Asset: MailboxStream + " " + handle, Did: Made}
-	var info struct {
-		Config map[string]any `json:"config"`
-	}
 	name := MailboxStream + "." + handle
-	err := error(&Refusal{Number: numberNoConsumer})
+	info, err := assetInfo{}, error(&Refusal{Number: numberNoConsumer})
 	if !c.unmade[MailboxStream] {
-		err = c.call(ctx, "CONSUMER.INFO."+name, nil, &info)
+		info, err = c.info(ctx, "CONSUMER.INFO."+name)
 	}
 	switch {
 	case refusedAs(err, numberNoConsumer):

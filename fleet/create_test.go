@@ -284,6 +284,26 @@ func refusing(call string, answer []byte) fleet.Ask {
 	}
 }
 
+// TestCreateInvalidAnswers checks that Create returns an error for every invalid answer about a stream
+// and about a mailbox.
+func TestCreateInvalidAnswers(t *testing.T) {
+	for _, answer := range []string{"", "<html>", "null", "[]", "7", "{}", `{"config":null}`, `{"config":[]}`, `{"config":7}`, `{"config":{},"state":[]}`, `{"error":"no"}`} {
+		for subject, want := range map[string]string{"STREAM.INFO.ASL_BOX": "ASL_BOX", "CONSUMER.INFO.ASL_BOX.alice": "mailbox of alice"} {
+			ask := func(_ context.Context, asked string, _ []byte) ([]byte, error) {
+				if asked == "$JS.API."+subject {
+					return []byte(answer), nil
+				}
+				return []byte(`{"config":{}}`), nil
+			}
+			want += ": invalid answer: is this a NATS server with JetStream?"
+			_, err := fleet.Create(t.Context(), ask, fleet.Wanted{Handles: []string{"alice"}, Servers: 1})
+			if err == nil || err.Error() != want {
+				t.Errorf("%s answers %s: %v, want %s", subject, answer, err, want)
+			}
+		}
+	}
+}
+
 // TestCreateManyMailboxes checks that Create creates each mailbox once and returns them in order,
 // and that an error names the failed one and keeps the others.
 func TestCreateManyMailboxes(t *testing.T) {

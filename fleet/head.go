@@ -73,7 +73,7 @@ func (c *Conn) load(ctx context.Context, subject, line string) (h Head, err erro
 			return err
 		}
 		h.Signed = verifies(public, a.Header.Get(headerSignature), line, a.Data)
-		if h.Body = a.Data; len(a.Data) == 0 || len(a.Header["KV-Operation"]) > 0 {
+		if h.Body = a.Data; len(a.Data) == 0 {
 			h.Body = nil // a marker of the removal
 		}
 		return nil

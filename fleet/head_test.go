@@ -31,6 +31,9 @@ func TestRefusedOffers(t *testing.T) {
 		if ok != (test.last >= 0) || ok && refused.Last != uint64(test.last) || Unsure(err) != test.unsure {
 			t.Errorf("%+v: %v, unsure: %v", test.answer, err, Unsure(err))
 		}
+		if err := (&link{}).blockRefusal(err); Unsure(err) != (test.unsure || test.last == 0) {
+			t.Errorf("a block, %+v: %v, unsure: %v", test.answer, err, Unsure(err))
+		}
 	}
 }
 

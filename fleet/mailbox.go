@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +36,15 @@ func (i Item) SignedBy(public string) bool {
 
 // Same reports whether two items are deliveries of the same message.
 func (i Item) Same(other Item) bool { return i.sequence == other.sequence }
+
+// MailboxLimits and FileLimits return the planned limits of all mailboxes, and of the files of messages.
+func MailboxLimits() Stream { return planned(MailboxStream) }
+func FileLimits() Stream    { return planned(BlobStream) }
+
+func planned(stream string) Stream {
+	all := Assets(1)
+	return all[slices.IndexFunc(all, func(a Asset) bool { return a.Stream.Name == stream })].Stream
+}
 
 // Post puts a signed message into our part of a mailbox, waits until the server has it on disk,
 // and rings. If once is true, the server recognizes a repeat with the same id, time and body

@@ -70,7 +70,7 @@ func agrees(field string, have, want any) bool {
 }
 
 // reasonToLeave returns why a setting of a stream is left as it is, or "" if it can be corrected.
-func (i streamInfo) reasonToLeave(d difference) string {
+func (i assetInfo) reasonToLeave(d difference) string {
 	have, _ := d.have.(float64)
 	want, _ := d.want.(float64)
 	narrower := have <= 0 || want < have // no limit, or a wider one

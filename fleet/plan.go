@@ -78,6 +78,9 @@ func (p Plan) servers() (servers []plannedServer, local bool, err error) {
 	if locals > 0 && locals < len(servers) {
 		return nil, false, errors.New("loopback addresses cannot be mixed with other servers: use the names by which agents reach the servers")
 	}
+	if a, b, shared := sharedPort(servers); locals > 0 && shared {
+		return nil, false, fmt.Errorf("%s and %s would use the same port: leave %d between a port for agents and the port for the other servers", a, b, loopbackRouteOffset)
+	}
 	if locals == 0 && !onePort(servers) {
 		return nil, false, errors.New("all servers must have the same port, because they share one configuration")
 	}
@@ -87,6 +90,18 @@ func (p Plan) servers() (servers []plannedServer, local bool, err error) {
 func thisMachine(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// sharedPort returns two servers that would listen on the same port of this machine.
+func sharedPort(servers []plannedServer) (a, b string, shared bool) {
+	for i, s := range servers {
+		for _, other := range servers[i+1:] {
+			if s.port == other.port || s.port == other.route || s.route == other.port {
+				return s.client(), other.client(), true
+			}
+		}
+	}
+	return "", "", false
 }
 
 func onePort(servers []plannedServer) bool {
@@ -166,11 +181,13 @@ func (p Plan) Config() (string, error) {
 		listen = servers[0].host
 	}
 	fmt.Fprintf(&b, "listen: %q\n", net.JoinHostPort(listen, strconv.Itoa(servers[0].port)))
-	if !local {
+	if !local || len(servers) > 1 {
 		b.WriteString("server_name: $SERVER   # from the environment; do not change it later\n")
+	}
+	if !local {
 		b.WriteString(tlsBlock)
 	}
-	writeStore(&b)
+	writeStore(&b, local && len(servers) > 1)
 	if len(servers) > 1 {
 		writeCluster(&b, servers, listen, local)
 	}
@@ -201,8 +218,8 @@ func (p Plan) writeHead(b *strings.Builder, servers []plannedServer, local bool)
 		case len(servers) == 1:
 			b.WriteString("#   nats-server -c fleet.conf\n")
 		default:
-			fmt.Fprintf(b, "#   nats-server -c fleet.conf -n %s -p %d --cluster nats://%s -sd nats/%s\n",
-				s.name, s.port, net.JoinHostPort(s.host, strconv.Itoa(s.route)), s.name)
+			fmt.Fprintf(b, "#   SERVER=%s nats-server -c fleet.conf -a %s -p %d --cluster nats://%s -sd nats/%s\n",
+				s.name, s.host, s.port, net.JoinHostPort(s.host, strconv.Itoa(s.route)), s.name)
 		}
 	}
 	if len(servers) > 1 && !local {
@@ -226,12 +243,11 @@ func (p Plan) writeHead(b *strings.Builder, servers []plannedServer, local bool)
 `, url, strings.Join(slices.Sorted(maps.Keys(p.Users)), " "), url, afterChange(servers, local))
 }
 
-// afterChange returns how to make servers load a new configuration. A server that was started
-// with a name as an argument refuses to reload.
+// afterChange returns how to make servers load a new configuration.
 func afterChange(servers []plannedServer, local bool) string {
 	switch {
 	case local && len(servers) > 1:
-		return "restart each server, one after another."
+		return "nats-server --signal 'reload=*', for all servers on this machine."
 	case local:
 		return "nats-server --signal reload"
 	}
@@ -239,18 +255,23 @@ func afterChange(servers []plannedServer, local bool) string {
 }
 
 // writeStore writes the storage settings. Without sync_interval, a server reports messages as
-// stored up to two minutes before they are on its disk.
-func writeStore(b *strings.Builder) {
+// stored up to two minutes before they are on its disk. Several servers on one machine share the
+// file, so each gets its folder as an argument: nats-server refuses a second setting for it.
+func writeStore(b *strings.Builder, byArgument bool) {
+	folder := `store_dir: "nats"          # CHANGE: a folder that survives a reboot`
+	if byArgument {
+		folder = "# CHANGE -sd in the lines above: each server has its own folder, which survives a reboot"
+	}
 	fmt.Fprintf(b, `
 jetstream {
-  store_dir: "nats"          # CHANGE: a folder that survives a reboot
+  %s
   max_file_store: %dGB
   sync_interval: always      # acknowledged messages are on disk; do not change
 }
 
 # The streams that fleet create makes, and their limits:
 #
-`, StoreSize()>>30)
+`, folder, StoreSize()>>30)
 	for _, a := range Assets(1) {
 		fmt.Fprintf(b, "#   %-12s %-18s %s\n", a.Stream.Name, a.Stream.Subjects[0], a.Stream.limits())
 	}

@@ -1,10 +1,13 @@
 package fleet_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"math/big"
 	"os"
 	"os/exec"
@@ -35,7 +38,7 @@ func TestPlanConfig(t *testing.T) {
 		}, []string{"cluster {", "tls {", "FILL IN"}},
 		"no administrator yet": {nil, "", "nats://127.0.0.1:4222", []string{"FILL IN the administrator's key"}, nil},
 		"two on this machine": {[]string{"localhost:4001", "localhost:4002"}, admin, "nats://localhost:4001,localhost:4002", []string{
-			"-n n2 -p 4002 --cluster nats://localhost:6002 -sd nats/n2\n", `"nats-route://localhost:6001"`, "A cluster of two stops",
+			"SERVER=n2 nats-server -c fleet.conf -a localhost -p 4002 --cluster nats://localhost:6002 -sd nats/n2\n", `"nats-route://localhost:6001"`, "A cluster of two stops",
 		}, []string{"tls {"}},
 		"three on this machine": {[]string{"127.0.0.1:4001", "127.0.0.1:4002", "127.0.0.1:4003"}, admin, "nats://127.0.0.1:4001,127.0.0.1:4002,127.0.0.1:4003", []string{
 			`"nats-route://127.0.0.1:6003"`, "no_advertise: true", `listen: "127.0.0.1:6001"`,
@@ -74,6 +77,52 @@ func TestPlanConfig(t *testing.T) {
 			checkConfig(t, program, text)
 		})
 	}
+}
+
+// TestPlanStarts starts one server and three servers on this machine exactly as the plan says, creates
+// the assets, and replaces the key of an agent with a reload: the servers refuse the old key then.
+func TestPlanStarts(t *testing.T) {
+	t.Parallel()
+	for _, servers := range []int{1, 3} {
+		e := fleettest.StartBare(t, servers, "alice").Create()
+		changes, err := fleet.Create(t.Context(), fleettest.Asker(e.Conn("")), fleet.Wanted{Handles: []string{"alice"}, Servers: servers, Check: true})
+		if err != nil || len(changes) != len(fleet.Assets(servers))+1 {
+			t.Fatalf("%d servers have %+v, %v", servers, changes, err)
+		}
+		for _, c := range changes {
+			if c.Did != fleet.Same {
+				t.Errorf("%d servers: %+v", servers, c)
+			}
+		}
+		old, other := e.Users["alice"], fleettest.NewKey(t)
+		e.Reload(func(text string) string { return strings.ReplaceAll(text, old.Public, other.Public) })
+		for _, s := range e.Servers {
+			e.Until(s.Name+" refuses the old key", func(ctx context.Context) error {
+				if err := countAs(ctx, s, old); !isDenied(err) {
+					return fmt.Errorf("it answers %v", err)
+				}
+				return countAs(ctx, s, other)
+			})
+		}
+		for _, s := range e.Servers {
+			if log := s.Log(); !strings.Contains(log, "Reloaded server configuration") || strings.Contains(log, "Failed to reload") {
+				t.Errorf("%s of %d did not reload:\n%s", s.Name, servers, log)
+			}
+		}
+	}
+}
+
+// countAs asks a server for the number of messages in the mailbox of alice.
+func countAs(ctx context.Context, s *fleettest.Server, key fleettest.Key) error {
+	c := &fleet.Conn{URL: "nats://" + s.Addr, Handle: "alice", Seed: func(context.Context) (string, error) { return key.Seed, nil }}
+	defer c.Close()
+	_, err := c.Count(ctx)
+	return err
+}
+
+func isDenied(err error) bool {
+	e, ok := errors.AsType[*fleet.Error](err)
+	return ok && e.Denied
 }
 
 // checkConfig checks that nats-server accepts a configuration.
@@ -134,6 +183,8 @@ func TestPlanErrors(t *testing.T) {
 		`"0" is not a port`:                  {Users: users, Servers: []string{"n1:0"}},
 		"port 6222 is reserved":              {Users: users, Servers: []string{"n1:6222"}},
 		"choose a port below":                {Users: users, Servers: []string{"127.0.0.1:64000"}},
+		"would use the same port":            {Users: users, Servers: []string{"127.0.0.1:4001", "localhost:4001"}},
+		"127.0.0.1:6001 and [::1]:4001":      {Users: users, Servers: []string{"127.0.0.1:6001", "[::1]:4001"}},
 	} {
 		text, err := p.Config()
 		if err == nil || text != "" || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), seed[2:20]) {

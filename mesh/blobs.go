@@ -174,9 +174,9 @@ func (b *blobs) reserve(k blobKey, size int64) (exists bool, err error) {
 	}
 	switch {
 	case own.bytes+size > b.sender.bytes || own.count >= b.sender.count:
-		return false, busyBlobs(http.StatusTooManyRequests, "the mesh already holds %d of your files with %d MiB, which is the limit; it removes files an hour after they are read", own.count, own.bytes>>20)
+		return false, busyBlobs(http.StatusTooManyRequests, "the mesh holds %d of your files with %d MiB, and the limit is %d files with %d MiB; it removes files an hour after they are read", own.count, own.bytes>>20, b.sender.count, b.sender.bytes>>20)
 	case all.bytes+size > total.bytes || all.count >= total.count:
-		return false, busyBlobs(http.StatusInsufficientStorage, "the mesh has no space for more files; it removes files an hour after they are read")
+		return false, busyBlobs(http.StatusInsufficientStorage, "the mesh holds %d files of all agents with %d MiB, and the limit is %d files with %d MiB; it removes files an hour after they are read", all.count, all.bytes>>20, total.count, total.bytes>>20)
 	}
 	b.stored[k] = &blob{size: size, at: b.now(), arriving: true}
 	return false, nil

@@ -124,7 +124,7 @@ var ErrNotTaken = errors.New("the answer lacks the message's id, so the message 
 func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	var answer receiptBody
 	m.ID = cmp.Or(m.ID, rand.Text())
-	const op = "send message"
+	op := SendOp(m.To)
 	err = c.do(ctx, request{
 		op: op, method: http.MethodPost,
 		path: cmp.Or(c.Paths.Message, "/message"),
@@ -139,6 +139,9 @@ func (c *Client) Send(ctx context.Context, m Message) (id string, err error) {
 	}
 	return m.ID, nil
 }
+
+// SendOp names the call that sends a message to an agent.
+func SendOp(to string) string { return "send message to " + foreignLine(to) }
 
 // confirmingStatuses are the statuses that confirm a call.
 var confirmingStatuses = []int{http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent}
@@ -341,7 +344,7 @@ func (v *verified) Read(p []byte) (int, error) {
 // Error is the error of a mesh call. The error for an answer 401 or 403 is wrapped in a
 // *state.CredentialError named "mesh".
 type Error struct {
-	Op         string        // "read mailbox", "send message", ...
+	Op         string        // "read mailbox", "send message to goulard", ...
 	Code       int           // HTTP status; 0 if the call got no answer
 	RetryAfter time.Duration // the Retry-After of a 429 or 503; 0 if the header is missing
 	Err        error

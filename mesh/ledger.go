@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -145,12 +146,23 @@ func (l *ledger) markSeen(r seenPost) {
 	}
 }
 
-// hasRoom reports whether the mesh has room for m. A full mailbox still accepts a nudge, because
-// it holds few of them.
-func (l *ledger) hasRoom(m Message) bool {
-	part := share(m.Proven)
-	return (m.Kind == KindNudge || len(l.mailboxes[m.To]) < maxPerMailbox/part) &&
-		l.count < maxHeld/part && l.bytes+len(m.Text) <= maxBytes/part
+// full returns which limit refuses m, and what the sender can do, or "". A full mailbox still accepts a
+// nudge, because it holds few of them.
+func (l *ledger) full(m Message) string {
+	part, who := share(m.Proven), ""
+	if part > 1 {
+		who = " for senders without a token"
+	}
+	const later = "try again after they have read their mailboxes"
+	switch {
+	case m.Kind != KindNudge && len(l.mailboxes[m.To]) >= maxPerMailbox/part:
+		return fmt.Sprintf("the mailbox of %s is full: it holds %d messages, and the limit%s is %d; try again after %s has read them", m.To, len(l.mailboxes[m.To]), who, maxPerMailbox/part, m.To)
+	case l.count >= maxHeld/part:
+		return fmt.Sprintf("the mesh is full: it holds %d messages for all agents, and the limit%s is %d; %s", l.count, who, maxHeld/part, later)
+	case l.bytes+len(m.Text) > maxBytes/part:
+		return fmt.Sprintf("the mesh is full: it holds %d MiB of text for all agents, and the limit%s is %d MiB; %s", l.bytes>>20, who, maxBytes/part>>20, later)
+	}
+	return ""
 }
 
 // share returns the number that divides each limit for a sender: 1 if the sender is proven, 2

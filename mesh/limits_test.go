@@ -168,7 +168,7 @@ func TestLimitsOfTheServer(t *testing.T) {
 	room := func(proven bool, change func(*ledger)) bool {
 		l := newLedger()
 		change(&l)
-		return l.hasRoom(Message{To: "a", Text: "text", Proven: proven})
+		return l.full(Message{To: "a", Text: "text", Proven: proven}) == ""
 	}
 	polls := func(caller string, n int64) bool {
 		s := NewServer(Options{Open: true})

@@ -108,10 +108,11 @@ func (s *Server) addMessage(m Message) (fresh bool, err error) {
 }
 
 func (s *Server) checkRoom(m Message) error {
-	if s.ledger.hasRoom(m) {
+	full := s.ledger.full(m)
+	if full == "" {
 		return nil
 	}
-	r := refuse(http.StatusServiceUnavailable, "the mesh is full: try again after %s has read its mailbox", m.To)
+	r := refuse(http.StatusServiceUnavailable, "%s", full)
 	r.after = time.Minute
 	return r
 }

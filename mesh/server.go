@@ -279,7 +279,7 @@ func answerJSON(w http.ResponseWriter, code int, body any) {
 // net/http must recognize it to answer a long body at once, without reading on.
 func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 	if r.ContentLength > MaxMessage {
-		return refuse(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body has %d bytes, and the limit is %d", r.ContentLength, MaxMessage)
 	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, MaxMessage))
 	err := dec.Decode(v)
@@ -291,7 +291,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any) error {
 		}
 	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(http.StatusRequestEntityTooLarge, "the body exceeds %d bytes", MaxMessage)
+		return refuse(http.StatusRequestEntityTooLarge, "the body has more than %d bytes, which is the limit", MaxMessage)
 	}
 	if err != nil {
 		return refuse(http.StatusBadRequest, "invalid JSON body: %s", foreignLine(err.Error()))
@@ -387,7 +387,7 @@ func (s *Server) pace(call pacedCall, from string, proven bool) error {
 	if wait <= 0 {
 		return nil
 	}
-	r := refuse(http.StatusTooManyRequests, "more than %d %s per minute", callsPerMinute, call)
+	r := refuse(http.StatusTooManyRequests, "more than %d %s of %s within a minute: try again in %d seconds", callsPerMinute, call, from, (wait+time.Second-1)/time.Second)
 	r.after = wait
 	return r
 }

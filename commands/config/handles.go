@@ -1,6 +1,8 @@
 package config
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"agentstateloop/cron"
 	"agentstateloop/cron/timer"
 	"agentstateloop/internal/osfile"
+	"agentstateloop/internal/plain"
 	"agentstateloop/state"
 )
 
@@ -58,7 +61,28 @@ func (l *Loader) FindHandle(ctx context.Context, handle string) (string, error) 
 			return matches[0].Path, nil
 		}
 	}
-	return "", terminal.Usagef(hintForUnknown(handle, known), "agent not found: @%s", handle)
+	hint := cmp.Or(l.hintForInvalid(handle), hintForUnknown(handle, known))
+	return "", terminal.Usagef(hint, "agent not found: @%s", handle)
+}
+
+// hintForInvalid returns the hint for a handle whose configuration has a syntax error below it, or "".
+func (l *Loader) hintForInvalid(handle string) string {
+	for _, path := range l.nearConfigs() {
+		text, err := osfile.ReadFile(path, maxSearchedBytes)
+		if err != nil {
+			continue
+		}
+		var file struct{ Agent struct{ Handle string } }
+		wrong, invalid := errors.AsType[toml.ParseError](toml.Unmarshal(text, &file))
+		if !invalid {
+			continue
+		}
+		lines := bytes.SplitAfterN(text, []byte("\n"), max(1, wrong.Position.Line))
+		if toml.Unmarshal(bytes.Join(lines[:len(lines)-1], nil), &file) == nil && file.Agent.Handle == handle {
+			return fmt.Sprintf("%s has this handle, but line %d is wrong: %s", path, wrong.Position.Line, plain.Line(wrong.Message))
+		}
+	}
+	return ""
 }
 
 // hintForUnknown returns the hint for a handle without a configuration.

@@ -129,6 +129,9 @@ func StatusRows(fitter Fitter, s view.Status, mode string, unproved bool, now ti
 		row("nudged", "at %s%s%s", terminal.Clock(n.At, now), around(" by ", plain.Line(n.From), ""), reasonSuffix(plain.Line(n.Reason)))
 	}
 	row("inbox", "%d waiting, %d deferred, %d quarantined", s.Inbox.Waiting, s.Inbox.Deferred, s.Inbox.Quarantined)
+	if n := s.Inbox.Files; n > 0 {
+		row("inbox", "%s of programs in nudges/, taken in order as the inbox has room", terminal.Count(n, "message"))
+	}
 	if w := s.Inbox.Withheld; w != nil {
 		row("WITHHELD", "%s that the server does not deliver; next try %s; see `%s inbox list`", terminal.Count(w.Count, "mail"), moment(w.Next, now), terminal.Program)
 	}

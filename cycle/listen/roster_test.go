@@ -86,11 +86,11 @@ func TestRosterChanges(t *testing.T) {
 		r.serve(&changed, quiet)
 	}
 	h.until("every nudge", func(s state.State) bool {
-		rung, err := h.agent.Store.Nudges()
+		list, err := h.agent.Store.Nudges(state.State{})
 		check(t, err)
 		box, err := h.agent.Mesh.Carrier.Mailbox(t.Context(), 0)
 		check(t, err)
-		return len(rung) == 0 && len(box.Messages) == 0
+		return len(list.New) == 0 && len(box.Messages) == 0
 	})
 	// Several times, because a poll under way may find the first mail by itself.
 	for i := range 4 {

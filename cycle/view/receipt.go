@@ -151,13 +151,11 @@ func (r Reader) advance(got *Receipt, mark string, to Point) (reached bool, err 
 
 // waits reports whether no commit has taken the nudge yet.
 func (r Reader) waits(s state.State, mark string) (bool, error) {
-	rung, err := r.Store.Nudges()
+	list, err := r.Store.Nudges(s)
 	if err != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(rung, func(n store.NudgeFile) bool {
-		return strings.HasPrefix(n.Key, mark) && !s.TookNudge(n.Key)
-	}), nil
+	return slices.ContainsFunc(list.New, func(n store.NudgeFile) bool { return strings.HasPrefix(n.Key, mark) }), nil
 }
 
 // polledAt returns when a commit took the nudge, or nil.

@@ -116,6 +116,7 @@ func restoredStatus(s state.State) *StatusRestored {
 // StatusInbox counts messages.
 type StatusInbox struct {
 	Waiting     int `json:"waiting"`
+	Files       int `json:"files"` // messages of programs in nudges/, which no poll has taken yet
 	Deferred    int `json:"deferred"`
 	Held        int `json:"held"` // by a restore, until a person decides
 	Quarantined int `json:"quarantined"`
@@ -385,6 +386,8 @@ func (r Reader) StatusOf(s state.State) Status {
 	for _, err := range r.Store.Obstacles(s) {
 		st.Obstacles = append(st.Obstacles, err.Error())
 	}
+	list, _ := r.Store.Nudges(s) // the next poll reports the error
+	st.Inbox.Files = list.Messages()
 	var err error
 	if st.Turn, err = turnStatus(r.Store, s); err != nil { // the rest is shown
 		st.Obstacles = append(st.Obstacles, err.Error())

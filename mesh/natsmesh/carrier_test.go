@@ -362,6 +362,45 @@ func TestFullMailbox(t *testing.T) {
 	})
 }
 
+// TestRefusalsNameTheLimit checks that each refusal of the servers names the recipient, the limit that the
+// message has met, and what the sender can do.
+func TestRefusalsNameTheLimit(t *testing.T) {
+	t.Parallel()
+	e := fleettest.Start(t, "alice", "bob", "carol")
+	alice := e.Client("alice")
+	refused := func(err error, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if err == nil || !strings.Contains(err.Error(), w) {
+				t.Errorf("%v\nlacks %q", err, w)
+			}
+		}
+	}
+	_, err := alice.Send(t.Context(), mesh.Message{To: "bob", Text: strings.Repeat("x", mesh.MaxMessage)})
+	refused(err, "send message to bob: answered 413: the message has 65", "the limit is 65536")
+	refused(alice.Nudge(t.Context(), "bob", "", strings.Repeat("x", mesh.MaxMessage)), "nudge bob: answered 413: the message has 65", "the limit is 65536")
+	for n := range 100 {
+		send(t, alice, mesh.Message{ID: fmt.Sprint(n), To: "bob", Text: "hello"})
+	}
+	_, err = alice.Send(t.Context(), mesh.Message{To: "bob", Text: "one too many"})
+	refused(err, "send message to bob: answered 503: "+e.Servers[0].Addr+": the mailbox of bob is full: it holds 100 of your messages", "try again after bob has read them")
+
+	for _, stream := range []string{"ASL_BOX", "ASL_BLOB"} {
+		var info struct {
+			Config map[string]any `json:"config"`
+		}
+		e.Ask("STREAM.INFO."+stream, nil, &info)
+		info.Config["max_bytes"] = 40_000
+		e.Ask("STREAM.UPDATE."+stream, info.Config, nil)
+	}
+	_, err = alice.Send(t.Context(), mesh.Message{To: "carol", Text: strings.Repeat("x", 50_000)})
+	refused(err, "send message to carol: answered 503: ", "no room for a message to carol (maximum bytes exceeded)", "of all agents, stream ASL_BOX, share 1024 MiB", "try again after agents have read")
+	content := strings.Repeat("x", 50_000)
+	err = alice.PutBlob(t.Context(), "carol", fmt.Sprintf("%x", sha256.Sum256([]byte(content))), int64(len(content)), strings.NewReader(content))
+	refused(err, "upload file: answered 503: ", "no room for a file (maximum bytes exceeded)", "stream ASL_BLOB, share 4096 MiB", "after a week")
+	refused(alice.PutBlob(t.Context(), "not*valid", strings.Repeat("0", 64), 0, nil), "upload file: answered 400: to is not a valid handle")
+}
+
 // TestSendErrors checks the refusals that need no server.
 func TestSendErrors(t *testing.T) {
 	onBothMeshes(t, func(t *testing.T, e *testMesh) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"agentstateloop/fleet"
@@ -23,7 +24,7 @@ import (
 // is m.SentAt, or now. With an ID and a SentAt, the server recognizes a Send that is repeated
 // within an hour; without them, the recipient recognizes it.
 func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error) {
-	const op = "send message"
+	op := mesh.SendOp(m.To)
 	m.ID, m.From, m.Kind = cmp.Or(m.ID, rand.Text()), cmp.Or(m.From, c.Handle), cmp.Or(m.Kind, mesh.KindMessage)
 	if err := c.checkSend(m); err != nil {
 		return "", &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: err}
@@ -33,7 +34,7 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 		return "", &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: err}
 	}
 	if len(body) > mesh.MaxMessage {
-		return "", &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the message has %d bytes, the limit is %d", len(body), mesh.MaxMessage)}
+		return "", tooLarge(op, len(body))
 	}
 	at := m.SentAt
 	if at.IsZero() {
@@ -41,7 +42,7 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 	}
 	_, err = c.Conn().Post(ctx, m.To, m.ID, at, body, true)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
-		e.Err = fmt.Errorf("the mailbox of %s is full (%w): try again after %s has read it", m.To, e.Err, m.To)
+		e.Err = fullMailbox(m.To, e.Err)
 	}
 	if err != nil {
 		return "", failure(op, err)
@@ -49,11 +50,28 @@ func (c *Client) Send(ctx context.Context, m mesh.Message) (id string, err error
 	return m.ID, nil
 }
 
+func tooLarge(op string, size int) error {
+	return &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge, Err: fmt.Errorf("the message has %d bytes, and the limit is %d", size, mesh.MaxMessage)}
+}
+
+// fullMailbox returns which limit of the mailboxes a message to an agent has met. refusal is the answer of
+// the server.
+func fullMailbox(to string, refusal error) error {
+	limits := fleet.MailboxLimits()
+	if strings.Contains(refusal.Error(), "per subject") {
+		return fmt.Errorf("the mailbox of %s is full: it holds %d of your messages, which is the limit of each sender; try again after %s has read them", to, limits.PerSubject, to)
+	}
+	return fmt.Errorf("the servers have no room for a message to %s (%w): the mailboxes of all agents, stream %s, share %d MiB unless the administrator has changed it; try again after agents have read their messages",
+		to, refusal, limits.Name, limits.MaxBytes>>20)
+}
+
+var errHandle = errors.New("to is not a valid handle: " + state.HandleRule)
+
 // checkSend returns an error if m cannot be sent.
 func (c *Client) checkSend(m mesh.Message) error {
 	switch {
 	case !state.ValidHandle(m.To):
-		return errors.New("to is not a valid handle")
+		return errHandle
 	case m.From != c.Handle:
 		return fmt.Errorf("from must be %s, the owner of the key", c.Handle)
 	}
@@ -79,7 +97,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 	m := mesh.Message{ID: fleet.NudgeID(), From: cmp.Or(from, c.Handle), To: handle, Text: reason, Kind: mesh.KindNudge}
 	switch {
 	case !state.ValidHandle(handle):
-		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.New("it is not a valid handle")}
+		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errHandle}
 	case m.From != c.Handle:
 		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: fmt.Errorf("from must be %s, the owner of the key", c.Handle)}
 	}
@@ -88,7 +106,7 @@ func (c *Client) Nudge(ctx context.Context, handle, from, reason string) error {
 		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: err}
 	}
 	if len(body) > mesh.MaxMessage {
-		return &mesh.Error{Op: op, Code: http.StatusRequestEntityTooLarge}
+		return tooLarge(op, len(body))
 	}
 	_, err = c.Conn().Post(ctx, handle, m.ID, c.now(), body, false)
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
@@ -125,9 +143,15 @@ func (c *Client) PutBlob(ctx context.Context, to, sum string, size int64, conten
 	const op = "upload file"
 	f := mesh.File{SHA256: sum, Name: "file", Size: size}
 	if err := mesh.CheckFiles([]mesh.File{f}); err != nil || !state.ValidHandle(to) {
-		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: errors.Join(err)}
+		return &mesh.Error{Op: op, Code: http.StatusBadRequest, Err: cmp.Or(err, errHandle)}
 	}
-	return failure(op, c.Conn().PutBlob(ctx, to, sum, size, content))
+	err := c.Conn().PutBlob(ctx, to, sum, size, content)
+	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Full() {
+		limits := fleet.FileLimits()
+		e.Err = fmt.Errorf("the servers have no room for a file (%w): the files of all agents, stream %s, share %d MiB unless the administrator has changed it; they are removed when they are read, or after a week",
+			e.Err, limits.Name, limits.MaxBytes>>20)
+	}
+	return failure(op, err)
 }
 
 // GetBlob downloads a file of a message from an agent. It calls take once with a reader. At the

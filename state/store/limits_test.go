@@ -107,7 +107,7 @@ func isUsable(t *testing.T, name string, n int64) bool {
 
 // singleNudge returns what a file in nudges/ says.
 func singleNudge(t *testing.T, name, content string) NudgeFile {
-	rung, err := storeWith(t, filepath.Join(NudgesDir, name), content).Nudges()
+	rung, err := readNudges(storeWith(t, filepath.Join(NudgesDir, name), content))
 	if err != nil || len(rung) != 1 {
 		t.Fatalf("%d nudges, %v", len(rung), err)
 	}

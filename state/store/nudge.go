@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
+	"agentstateloop/internal/order"
 	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/plain"
 	"agentstateloop/state"
@@ -100,15 +102,36 @@ type nudgeNote struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// NudgeFile is one file in nudges/, written by Ring or by a script.
+// NudgeFile is one file in nudges/, written by Ring or by a script. ReadNudge sets its content: From and
+// Reason of a nudge, or Text of a message.
 type NudgeFile struct {
 	state.Nudged
-	Name string
+	Name      string
+	IsMessage bool // its name ends in MessageSuffix
 
-	// For a file whose name ends in MessageSuffix: its text, and the reason it is rejected, if any.
-	IsMessage bool
-	Text      []byte
-	Fault     string
+	Text       []byte
+	Fault      string // why a message is rejected, or ""
+	Unreadable bool   // the fault is that it cannot be read, so Text is incomplete
+
+	regular bool
+}
+
+// NudgeList has the files in nudges/.
+type NudgeList struct {
+	Taken   []NudgeFile // committed, and not removed yet
+	New     []NudgeFile // the nudges, and the messages for which the inbox has room, oldest first
+	Waiting []string    // the names of the other messages
+}
+
+// Messages returns the number of messages that no poll has taken.
+func (l NudgeList) Messages() int {
+	n := len(l.Waiting)
+	for _, f := range l.New {
+		if f.IsMessage {
+			n++
+		}
+	}
+	return n
 }
 
 // MessageSuffix ends the name of a file in nudges/ that contains a message.
@@ -116,16 +139,6 @@ const MessageSuffix = ".message"
 
 // MaxEventText limits a program's message, in bytes.
 const MaxEventText = 64 << 10
-
-// readMessage sets Text and Fault from the content of a message file.
-func (n *NudgeFile) readMessage(r io.Reader) {
-	var err error
-	n.Text, err = io.ReadAll(io.LimitReader(r, MaxEventText+1))
-	n.Fault = EventFault(n.Text)
-	if err != nil {
-		n.Fault = "it cannot be read: " + err.Error()
-	}
-}
 
 // EventFault returns why a text cannot be a program's message, or "".
 func EventFault(text []byte) string {
@@ -143,61 +156,114 @@ func EventFault(text []byte) string {
 // maxNote is the number of bytes read from a nudge file.
 const maxNote = 4 << 10
 
-// Nudges returns the files in nudges/. It leaves out folders and files still being written, whose
-// names begin with a dot or end in .tmp.
-func (st *Store) Nudges() ([]NudgeFile, error) {
+// Nudges lists nudges/ for a poll in the state s. It reads no content. While the inbox has no room for
+// messages of programs it does not look at their files either, so that thousands of them cost a poll
+// only the list of their names. It leaves out folders and files still being written, whose names
+// begin with a dot or end in .tmp.
+func (st *Store) Nudges(s state.State) (NudgeList, error) {
+	entries, err := st.nudgeEntries()
+	if err != nil {
+		return NudgeList{}, fmt.Errorf("list nudges: %w", err)
+	}
+	var list NudgeList
+	room, taken := s.RoomForEvents(), namesOf(s.Nudges)
+	var found []NudgeFile
+	for _, e := range entries {
+		n := NudgeFile{Name: e.Name(), IsMessage: strings.HasSuffix(e.Name(), MessageSuffix)}
+		switch {
+		case strings.HasPrefix(n.Name, ".") || strings.HasSuffix(n.Name, ".tmp") || e.IsDir():
+		case n.IsMessage && room == 0 && !taken[n.Name]:
+			list.Waiting = append(list.Waiting, n.Name)
+		case !n.look(e):
+			// another process has seen and removed it
+		case s.TookNudge(n.Key):
+			list.Taken = append(list.Taken, n)
+		default:
+			found = append(found, n)
+		}
+	}
+	order.Sort(found, func(a, b NudgeFile) int { return cmp.Or(a.At.Compare(b.At), strings.Compare(a.Name, b.Name)) })
+	for _, n := range found {
+		switch {
+		case n.IsMessage && room == 0:
+			list.Waiting = append(list.Waiting, n.Name)
+			continue
+		case n.IsMessage:
+			room--
+		}
+		list.New = append(list.New, n)
+	}
+	return list, nil
+}
+
+// nudgeEntries returns the names in nudges/, unsorted, because there may be thousands.
+func (st *Store) nudgeEntries() ([]fs.DirEntry, error) {
 	err := osfile.Folder(st.path(NudgesDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var entries []fs.DirEntry
-	if err == nil {
-		entries, err = os.ReadDir(st.path(NudgesDir))
-	}
 	if err != nil {
-		return nil, fmt.Errorf("list nudges: %w", err)
+		return nil, err
 	}
-	var rung []NudgeFile
-	for _, e := range entries {
-		name := e.Name()
-		if strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || e.IsDir() {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil {
-			continue // another process has seen and removed it
-		}
-		rung = append(rung, st.readNudge(info))
+	folder, err := os.Open(st.path(NudgesDir))
+	if err != nil {
+		return nil, err
 	}
-	return rung, nil
+	defer folder.Close()
+	return folder.ReadDir(-1)
 }
 
-func (st *Store) readNudge(info fs.FileInfo) NudgeFile {
-	n := NudgeFile{Name: info.Name()}
-	n.Key = nudgeKey(info)
-	n.At = info.ModTime()
-	n.IsMessage = strings.HasSuffix(n.Name, MessageSuffix)
-	if !info.Mode().IsRegular() {
+// namesOf returns the names of the files in nudges/ with these keys.
+func namesOf(keys []string) map[string]bool {
+	names := map[string]bool{}
+	for _, key := range keys {
+		if name, err := url.PathUnescape(strings.TrimPrefix(key[:max(0, strings.LastIndex(key, "@"))], "nudge:")); err == nil {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+// look sets the key and the time of a file. It returns false if the file is gone.
+func (n *NudgeFile) look(e fs.DirEntry) bool {
+	info, err := e.Info()
+	if err != nil {
+		return false
+	}
+	n.Key, n.At, n.regular = nudgeKey(info), info.ModTime(), info.Mode().IsRegular()
+	return true
+}
+
+// ReadNudge reads the content of a file. It returns false if the file is gone.
+func (st *Store) ReadNudge(n *NudgeFile) bool {
+	if !n.regular {
 		n.Fault = "it is not a regular file"
-		return n
+		return true
 	}
 	f, err := osfile.Open(st.path(filepath.Join(NudgesDir, n.Name)))
+	if err == nil {
+		defer f.Close()
+		if n.IsMessage {
+			n.Text, err = io.ReadAll(io.LimitReader(f, MaxEventText+1))
+			n.Fault = EventFault(n.Text)
+		} else {
+			n.readNote(f)
+		}
+	}
 	if err != nil {
-		n.Fault = "it cannot be read: " + err.Error()
-		return n
+		n.Fault, n.Unreadable = "it cannot be read: "+err.Error(), true
 	}
-	defer f.Close()
-	if n.IsMessage {
-		n.readMessage(f)
-		return n
-	}
-	text, _ := io.ReadAll(io.LimitReader(f, maxNote))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// readNote sets From and Reason from the content of a nudge.
+func (n *NudgeFile) readNote(r io.Reader) {
+	text, _ := io.ReadAll(io.LimitReader(r, maxNote)) // it nudges without a reason, too
 	var note nudgeNote
 	if json.Unmarshal(text, &note) != nil {
 		note.Reason = strings.TrimSpace(string(text))
 	}
 	n.From, n.Reason = shortLine(note.From), shortLine(note.Reason)
-	return n
 }
 
 // nudgeKey returns the key of a file in nudges/. Replacing or rewriting the file changes its key.
@@ -215,21 +281,46 @@ func shortLine(s string) string { return plain.Shorten(plain.Line(s), 200) }
 // Unring removes a nudge file after its nudge is committed. If another file has taken its place
 // since the read, Unring keeps it, because that is a separate nudge or message.
 func (st *Store) Unring(n NudgeFile) error {
+	same, err := st.isSame(n)
+	if err != nil || !same {
+		return err
+	}
+	path := st.path(filepath.Join(NudgesDir, n.Name))
+	if err := st.Hook.at("remove", path); err != nil {
+		return err
+	}
+	return removeIfThere(path)
+}
+
+// RejectedDir is the folder of the message files that were rejected and are not in quarantine.
+const RejectedDir = NudgesDir + "/rejected"
+
+// SetAside moves a message file to RejectedDir, under a name that no other file has. Like Unring it leaves
+// a newer file alone.
+func (st *Store) SetAside(n NudgeFile) error {
+	same, err := st.isSame(n)
+	if err != nil || !same {
+		return err
+	}
+	if err := st.makeFolder(RejectedDir); err != nil {
+		return err
+	}
+	to := st.path(filepath.Join(RejectedDir, NewID()+"."+plain.Cut(n.Name, 200)))
+	if err := st.Hook.at("rename", to); err != nil {
+		return err
+	}
+	return os.Rename(st.path(filepath.Join(NudgesDir, n.Name)), to)
+}
+
+// isSame reports whether a file in nudges/ is still there, and the same.
+func (st *Store) isSame(n NudgeFile) (bool, error) {
 	name := filepath.Join(NudgesDir, n.Name)
 	if err := osfile.Folders(st.Dir, name); err != nil {
-		return err
-	}
-	if err := st.Hook.at("remove", st.path(name)); err != nil {
-		return err
+		return false, err
 	}
 	info, err := os.Lstat(st.path(name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case nudgeKey(info) != n.Key:
-		return nil
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return removeIfThere(st.path(name))
+	return err == nil && nudgeKey(info) == n.Key, err
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"agentstateloop/state"
 )
 
 // hostileNames lists names that a key, a file name or a peer's id may have.
@@ -20,15 +22,24 @@ var hostileNames = []string{
 	strings.Repeat("long", 100), strings.Repeat("ü", 300), strings.Repeat("%", 200), strings.Repeat("x", 199), strings.Repeat("x", 201),
 }
 
+// readNudges returns the files in nudges/ with their content, as if no poll had taken one.
+func readNudges(st *Store) ([]NudgeFile, error) {
+	list, err := st.Nudges(state.State{})
+	for i := range list.New {
+		st.ReadNudge(&list.New[i])
+	}
+	return list.New, err
+}
+
 func TestRingKeepsEachNudge(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
-	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
+	if rung, err := readNudges(st); err != nil || len(rung) != 0 {
 		t.Fatalf("no nudge: %v, %v", rung, err)
 	}
 	for i := range 100 {
 		check(t, st.Ring("shell", fmt.Sprint("nudge ", i)))
 	}
-	rung, err := st.Nudges()
+	rung, err := readNudges(st)
 	if err != nil || len(rung) != 100 {
 		t.Fatalf("%d of 100 nudges, %v", len(rung), err)
 	}
@@ -45,7 +56,7 @@ func TestRingKeepsEachNudge(t *testing.T) {
 			t.Errorf("Unring of a nudge that is gone: %v", err)
 		}
 	}
-	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
+	if rung, err := readNudges(st); err != nil || len(rung) != 0 {
 		t.Errorf("left: %v, %v", rung, err)
 	}
 }
@@ -74,7 +85,7 @@ func TestNudgeReadBeforeFsync(t *testing.T) {
 	st := &Store{Dir: t.TempDir()}
 	mark, settle, err := st.RingAtOnce("shell", "now")
 	check(t, err)
-	rung, err := st.Nudges()
+	rung, err := readNudges(st)
 	if err != nil || len(rung) != 1 || rung[0].Reason != "now" || !strings.HasPrefix(rung[0].Key, mark) {
 		t.Fatalf("seen: %+v, %v", rung, err)
 	}
@@ -121,7 +132,7 @@ func TestNudgeFilesOfScripts(t *testing.T) {
 	} {
 		path := filepath.Join(dir, "dropped")
 		check(t, os.WriteFile(path, []byte(content), 0o644))
-		rung, err := st.Nudges()
+		rung, err := readNudges(st)
 		if err != nil || len(rung) != 1 {
 			t.Fatalf("%q: %v, %v", content, rung, err)
 		}
@@ -162,7 +173,7 @@ func TestHostileNudgeNames(t *testing.T) {
 	}
 	check(t, os.WriteFile(filepath.Join(dir, "half.tmp"), nil, 0o600))
 	check(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
-	rung, err := st.Nudges()
+	rung, err := readNudges(st)
 	if err != nil || len(rung) != want {
 		t.Errorf("%d nudges, want %d; %v", len(rung), want, err)
 	}
@@ -179,7 +190,7 @@ func TestHostileNudgeNames(t *testing.T) {
 	if data, err := os.ReadFile(secret); err != nil || string(data) != "hunter2" {
 		t.Errorf("where the link leads: %q, %v", data, err)
 	}
-	if rung, err := st.Nudges(); err != nil || len(rung) != 0 {
+	if rung, err := readNudges(st); err != nil || len(rung) != 0 {
 		t.Errorf("left: %v, %v", rung, err)
 	}
 }
@@ -192,7 +203,7 @@ func TestUnringKeepsNewerFile(t *testing.T) {
 	check(t, os.Mkdir(dir, 0o700))
 	path := filepath.Join(dir, "ci"+MessageSuffix)
 	check(t, os.WriteFile(path, []byte("the build is red"), 0o600))
-	rung, err := st.Nudges()
+	rung, err := readNudges(st)
 	if err != nil || len(rung) != 1 {
 		t.Fatal(rung, err)
 	}
@@ -200,11 +211,11 @@ func TestUnringKeepsNewerFile(t *testing.T) {
 	check(t, os.WriteFile(next, []byte("the build is green"), 0o600))
 	check(t, os.Rename(next, path))
 	check(t, st.Unring(rung[0]))
-	if rung, err = st.Nudges(); err != nil || len(rung) != 1 || string(rung[0].Text) != "the build is green" {
+	if rung, err = readNudges(st); err != nil || len(rung) != 1 || string(rung[0].Text) != "the build is green" {
 		t.Fatalf("left: %+v, %v", rung, err)
 	}
 	check(t, st.Unring(rung[0]))
-	if rung, err = st.Nudges(); err != nil || len(rung) != 0 {
+	if rung, err = readNudges(st); err != nil || len(rung) != 0 {
 		t.Errorf("left: %+v, %v", rung, err)
 	}
 }
@@ -219,7 +230,7 @@ func TestRewrittenFileIsNewNudge(t *testing.T) {
 	for i := range 3 {
 		check(t, os.WriteFile(path, nil, 0o600))
 		check(t, os.Chtimes(path, time.Time{}, time.Unix(int64(1_700_000_000+i), 0)))
-		rung, err := st.Nudges()
+		rung, err := readNudges(st)
 		if err != nil || len(rung) != 1 {
 			t.Fatal(rung, err)
 		}

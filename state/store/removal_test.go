@@ -23,7 +23,7 @@ func TestRemovalMark(t *testing.T) {
 			check(t, lock.Unlock())
 		}
 	}
-	if nudges, err := st.Nudges(); err != nil || len(nudges) > 0 {
+	if nudges, err := readNudges(st); err != nil || len(nudges) > 0 {
 		t.Errorf("the mark counts as a nudge: %v, %v", nudges, err)
 	}
 	check(t, st.UnmarkRemoval())

@@ -140,15 +140,15 @@ func (st *Store) linkState(now time.Time, s *Snapshot) (Stamp, error) {
 
 // linkNudges links the nudges and messages that the state has not taken.
 func (st *Store) linkNudges(s *Snapshot) error {
-	waiting, err := st.Nudges()
+	list, err := st.Nudges(s.State)
 	if err != nil {
 		return err
 	}
-	for _, n := range waiting {
-		if s.State.TookNudge(n.Key) {
-			continue
-		}
-		if err := st.linkFile(s, path.Join(NudgesDir, n.Name)); err != nil {
+	for _, n := range list.New {
+		list.Waiting = append(list.Waiting, n.Name)
+	}
+	for _, name := range list.Waiting {
+		if err := st.linkFile(s, path.Join(NudgesDir, name)); err != nil {
 			return err
 		}
 	}

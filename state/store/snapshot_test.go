@@ -126,7 +126,7 @@ func TestSnapshotFiles(t *testing.T) {
 
 func mustNudges(t *testing.T, st *Store) []NudgeFile {
 	t.Helper()
-	all, err := st.Nudges()
+	all, err := readNudges(st)
 	check(t, err)
 	return all
 }

@@ -1,5 +1,5 @@
 // Package fleettest starts the real nats-server for tests: one, or a cluster of
-// three, with the configuration that fleet plan prints.
+// three, as the plan of fleet plan starts it.
 package fleettest
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,8 +76,7 @@ func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &Server{Name: "n" + strconv.Itoa(n+1), Addr: "127.0.0.1:" + strconv.Itoa(port), port: port, t: t, program: path}
-		s.config, s.store = filepath.Join(dir, "fleet.conf"), filepath.Join(dir, s.Name)
+		s := &Server{Name: "n" + strconv.Itoa(n+1), Addr: "127.0.0.1:" + strconv.Itoa(port), t: t, program: path, dir: dir}
 		e.Servers = append(e.Servers, s)
 		plan.Servers = append(plan.Servers, s.Addr)
 	}
@@ -84,8 +84,11 @@ func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = storeDir.ReplaceAllString(text, "") // each server has its own
-	if err := os.WriteFile(filepath.Join(dir, "fleet.conf"), []byte(text), 0o600); err != nil {
+	lines := startLines.FindAllStringSubmatch(text, -1)
+	if len(lines) != servers {
+		t.Fatalf("the plan starts %d servers, want %d:\n%s", len(lines), servers, text)
+	}
+	if err := os.WriteFile(e.Servers[0].config(), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -93,14 +96,15 @@ func StartBare(t testing.TB, servers int, handles ...string) *Engine {
 			s.Kill()
 		}
 	})
-	for _, s := range e.Servers {
-		s.clustered = servers > 1
+	for i, s := range e.Servers {
+		s.environment, s.args = strings.Fields(lines[i][1]), strings.Fields(lines[i][2])
 		s.Start()
 	}
 	return e
 }
 
-var storeDir = regexp.MustCompile(`(?m)^ *store_dir:.*\n`)
+// startLines matches the commands in a plan that start the servers: the environment and the arguments.
+var startLines = regexp.MustCompile(`(?m)^#   (SERVER=\S+ )?nats-server (-c .*)$`)
 
 // URL returns the url of the mesh.
 func (e *Engine) URL() string {
@@ -225,17 +229,31 @@ func (e *Engine) Ask(call string, request, into any) {
 // Configure changes the configuration, and restarts all servers with it.
 func (e *Engine) Configure(change func(text string) string) {
 	e.t.Helper()
-	path := e.Servers[0].config
+	e.rewrite(change)
+	for _, s := range e.Servers {
+		s.Kill()
+		s.Start()
+	}
+}
+
+// Reload changes the configuration, and makes all servers load it.
+func (e *Engine) Reload(change func(text string) string) {
+	e.t.Helper()
+	e.rewrite(change)
+	for _, s := range e.Servers {
+		s.signal(syscall.SIGHUP)
+	}
+}
+
+func (e *Engine) rewrite(change func(text string) string) {
+	e.t.Helper()
+	path := e.Servers[0].config()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(change(string(text))), 0o600); err != nil {
 		e.t.Fatal(err)
-	}
-	for _, s := range e.Servers {
-		s.Kill()
-		s.Start()
 	}
 }
 

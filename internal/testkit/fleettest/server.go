@@ -3,7 +3,8 @@ package fleettest
 import (
 	"os"
 	"os/exec"
-	"strconv"
+	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,23 +17,30 @@ type Server struct {
 	Name string
 	Addr string // host:port
 
-	port                   int
-	program, config, store string
-	clustered              bool
-	t                      testing.TB
+	program, dir      string
+	environment, args []string // as the plan starts it in dir
+	t                 testing.TB
 
 	mu  sync.Mutex
 	cmd *exec.Cmd // nil while the server is down
 }
 
-// Start starts the server with its stored messages, and waits until it accepts connections.
+func (s *Server) config() string { return filepath.Join(s.dir, "fleet.conf") }
+func (s *Server) log() string    { return filepath.Join(s.dir, s.Name+".log") }
+
+// store returns the folder of its stored messages. A single server has it from the configuration.
+func (s *Server) store() string {
+	if i := slices.Index(s.args, "-sd"); i >= 0 {
+		return filepath.Join(s.dir, s.args[i+1])
+	}
+	return filepath.Join(s.dir, "nats")
+}
+
+// Start starts the server as the plan says, with its stored messages, and waits until it accepts connections.
 func (s *Server) Start() {
 	s.t.Helper()
-	args := []string{"-c", s.config, "-n", s.Name, "-p", strconv.Itoa(s.port), "-sd", s.store, "-l", s.store + ".log"}
-	if s.clustered {
-		args = append(args, "--cluster", "nats://127.0.0.1:"+strconv.Itoa(s.port+besideForRoutes))
-	}
-	cmd := exec.Command(s.program, args...)
+	cmd := exec.Command(s.program, append(slices.Clone(s.args), "-l", s.log())...)
+	cmd.Dir, cmd.Env = s.dir, append(os.Environ(), s.environment...)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -87,7 +95,7 @@ func (s *Server) signal(sig syscall.Signal) {
 // Wipe removes the stored messages. The server must be down.
 func (s *Server) Wipe() {
 	s.t.Helper()
-	if err := os.RemoveAll(s.store); err != nil {
+	if err := os.RemoveAll(s.store()); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -104,6 +112,6 @@ func (s *Server) PID() int {
 
 // Log returns the log of the server.
 func (s *Server) Log() string {
-	data, _ := os.ReadFile(s.store + ".log") // the log may not exist yet
+	data, _ := os.ReadFile(s.log()) // the log may not exist yet
 	return string(data)
 }

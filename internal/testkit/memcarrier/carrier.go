@@ -163,7 +163,7 @@ func (m *Mesh) removeFiles(l *letter) {
 func (c *Carrier) Send(_ context.Context, message mesh.Message) (id string, err error) {
 	message.ID, message.From, message.Kind = cmp.Or(message.ID, rand.Text()), cmp.Or(message.From, c.Handle), cmp.Or(message.Kind, mesh.KindMessage)
 	if reason := message.Unsendable(); reason != "" {
-		return "", refused("send message", http.StatusBadRequest, reason)
+		return "", refused(mesh.SendOp(message.To), http.StatusBadRequest, reason)
 	}
 	return message.ID, c.post("send", message)
 }

@@ -103,7 +103,7 @@ func (m *Mesh) put(l Letter) (id string, err error) {
 		}
 	}
 	if count >= perSender {
-		return "", &mesh.Error{Op: "send message", Code: http.StatusServiceUnavailable, RetryAfter: time.Minute, Err: fmt.Errorf("the mailbox of %s is full", l.To)}
+		return "", &mesh.Error{Op: mesh.SendOp(l.To), Code: http.StatusServiceUnavailable, RetryAfter: time.Minute, Err: fmt.Errorf("the mailbox of %s is full", l.To)}
 	}
 	m.repeats[key] = added.stored
 	m.boxes[l.To] = append(m.boxes[l.To], added)

@@ -537,6 +537,22 @@ var cases = map[string]func(w *world){
 		})
 		w.does("the error of take", w.class(err), "stop")
 	},
+	"two writers of a block": func(w *world) {
+		for n := range uint64(20) {
+			var errs [2]error
+			var both sync.WaitGroup
+			for i, host := range w.hosts {
+				both.Go(func() { errs[i] = host.PutBlock(w.t.Context(), n+1, fmt.Append(nil, "writer", i)) })
+			}
+			both.Wait()
+			winner := slices.Index(errs[:], nil)
+			if winner < 0 {
+				w.t.Fatalf("nobody has written block %d: %v", n+1, errs)
+			}
+			w.does("the other one", w.class(errs[1-winner]), "exists")
+			w.get(n+1, n+1, fmt.Sprint(n+1, "writer", winner, " ok"))
+		}
+	},
 	"the answer to a block is lost": func(w *world) {
 		w.lose(1)
 		w.put(1, "a", "ok")
