@@ -168,6 +168,15 @@ func (a *life) run() {
 	a.timer = time.AfterFunc(a.work, func() { a.end(true, "it is done") })
 }
 
+// prolong lets the agent work for d at least. World.mu is held.
+func (a *life) prolong(d time.Duration) {
+	if a.began < 0 || a.began+a.work-a.host.world.now() >= d {
+		return
+	}
+	a.work = d + a.host.world.now() - a.began
+	a.timer.Reset(d)
+}
+
 // pause ends a span without ending the agent. World.mu is held.
 func (a *life) pause() {
 	if a.finished || a.began < 0 {
