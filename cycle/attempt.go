@@ -119,7 +119,7 @@ func (at *attempter) runTurn(ctx context.Context, s state.State, p exchangeCache
 	result, err := at.launcher.launch(guarded, program, attempt)
 	defer release()
 	switch {
-	case errors.Is(err, errLost):
+	case errors.Is(err, errLost), err == nil && result.Status != turn.Success && at.evicted(dir):
 		clearContext(at.store, m.dir())
 		return s, nil // another attempt owns the turn: send and write no more
 	case err != nil && ctx.Err() != nil:

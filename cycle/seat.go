@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"agentstateloop/fleet/seat"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
+	"agentstateloop/turn"
 )
 
 // SeatError means that the servers did not tell who acts for the agent, so this host does nothing.
@@ -161,12 +163,33 @@ func (c core) evict(ctx context.Context, s state.State) error {
 	if s.Turn.NeedsRunner() && !s.Turn.Pulled {
 		dirs = append(dirs, store.AttemptDir(s.Turn.TurnID, s.Turn.Epoch))
 	}
-	for _, dir := range dirs {
-		if _, err := c.endAgent(ctx, c.store.Path(dir), 0); err != nil {
-			return fmt.Errorf("kill the agent in %s, because the seat is lost: %w", dir, err)
+	for _, name := range dirs {
+		dir := c.store.Path(name)
+		held, _, err := turn.Probe(dir)
+		if err == nil && held {
+			err = os.WriteFile(filepath.Join(dir, evictedFile), nil, 0o600)
+		}
+		if err == nil {
+			_, err = c.endAgent(ctx, dir, 0)
+		}
+		if err != nil {
+			return fmt.Errorf("kill the agent in %s, because the seat is lost: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// evictedFile is in the folder of an attempt whose agent was killed because the seat was lost. Its
+// runner may have been stopped meanwhile, and would take that for a failure of the agent.
+const evictedFile = "evicted"
+
+// evicted reports whether another process has killed the agent in dir because the seat was lost.
+func (c core) evicted(dir string) bool {
+	if c.seat == nil {
+		return false
+	}
+	_, err := os.Lstat(filepath.Join(dir, evictedFile))
+	return err == nil
 }
 
 // mayBegin returns a context for an effect that ends before the lease does, or the reason why no

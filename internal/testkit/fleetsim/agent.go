@@ -48,6 +48,9 @@ const (
 	sweepGrace = 62 * time.Second
 )
 
+// killedBySignal is the reason of an attempt whose agent was killed by another process.
+const killedBySignal = "killed by signal 9"
+
 // attempt replaces turn.Config.Run: the agent survives when its runner is killed, and ends when the
 // context ends or it is killed.
 func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, error) {
@@ -93,7 +96,7 @@ func (p *process) attempt(ctx context.Context, at turn.Attempt) (turn.Result, er
 	killed := a.work > 0
 	w.mu.Unlock()
 	if killed {
-		return turn.Result{Status: turn.Failed, Reason: "the agent was killed by signal 9", Exit: turn.ExitError, ExitCode: -1}, nil
+		return turn.Result{Status: turn.Failed, Reason: "the agent was " + killedBySignal, Exit: turn.ExitError, ExitCode: -1}, nil
 	}
 	return turn.Result{Status: turn.Success, Text: fmt.Sprintf("%s answered by %s.%d", marker, at.TurnID, at.Epoch), Exit: turn.ExitClean}, nil
 }
@@ -163,6 +166,15 @@ func (a *life) run() {
 		a.timer.Stop()
 	}
 	a.timer = time.AfterFunc(a.work, func() { a.end(true, "it is done") })
+}
+
+// prolong lets the agent work for d at least. World.mu is held.
+func (a *life) prolong(d time.Duration) {
+	if a.began < 0 || a.began+a.work-a.host.world.now() >= d {
+		return
+	}
+	a.work = d + a.host.world.now() - a.began
+	a.timer.Reset(d)
 }
 
 // pause ends a span without ending the agent. World.mu is held.

@@ -79,7 +79,7 @@ func (w *World) perform(s Step) {
 	case Late:
 		w.set(func() { w.faults.offers = append(w.faults.offers, lateOffers{h, 1 + s.N, s.For}) })
 	case Stop, Kill:
-		h.strikeRunner(s.Do == Kill, s.For)
+		h.strikeRunner(s.Do == Kill, s.For, 0)
 	case Lame:
 		go h.lame(s)
 	case Sleep:
@@ -109,13 +109,15 @@ func (w *World) perform(s Step) {
 	}
 }
 
-// strikeRunner kills or stops the runner of a turn. It returns false if no turn runs on the host.
-func (h *host) strikeRunner(kill bool, d time.Duration) bool {
+// strikeRunner kills or stops the runner of a turn. The agent goes on for so long at least. It returns
+// false if no turn runs on the host.
+func (h *host) strikeRunner(kill bool, d, longer time.Duration) bool {
 	h.world.mu.Lock()
 	i := slices.IndexFunc(h.running, func(p *process) bool { return p.life != nil && !p.life.finished })
 	var p *process
 	if i >= 0 {
 		p = h.running[i]
+		p.life.prolong(longer)
 	}
 	h.world.mu.Unlock()
 	switch {
@@ -134,7 +136,7 @@ func (h *host) strikeRunner(kill bool, d time.Duration) bool {
 // polls must end the agent.
 func (h *host) lame(s Step) {
 	for range 100 {
-		if h.strikeRunner(s.N%2 == 1, s.For) {
+		if h.strikeRunner(s.N%2 == 1, s.For, 6*time.Minute) {
 			h.world.set(func() { h.cut = cuts[s.N/2] })
 			time.AfterFunc(s.For, func() { h.world.set(func() { h.cut = cut{} }) })
 			h.world.happened("a runner was lame")

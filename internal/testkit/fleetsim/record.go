@@ -157,6 +157,9 @@ func (r *record) add(to *map[string]*outgoing, o outgoing) {
 	if (*to)[o.id] == nil {
 		(*to)[o.id] = &o
 	}
+	if strings.Contains(o.text, killedBySignal) && r.world.broken == "" {
+		r.world.broken = fmt.Sprintf("%s reports an agent as failed that was ended because of its lease: %q", o.id, o.text)
+	}
 	if (*to)[o.id].copies++; (*to)[o.id].text != o.text && r.world.broken == "" {
 		r.world.broken = fmt.Sprintf("%s left with two texts: %q and %q", o.id, (*to)[o.id].text, o.text)
 	}

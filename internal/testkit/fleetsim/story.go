@@ -171,7 +171,7 @@ func makeStep(g *rand.Rand, at time.Duration, hosts int) Step {
 	}
 	switch s.Do {
 	case Lame:
-		s.Host, s.For = -1, between(g, 100*time.Second, 300*time.Second)
+		s.Host, s.For = -1, between(g, 150*time.Second, 400*time.Second)
 		return s
 	case Freeze:
 		s.Do, s.Host, s.Site, s.N, s.For = SleepAt, -1, "answer OfferHead", g.IntN(8), between(g, 130*time.Second, 220*time.Second)
