@@ -647,7 +647,7 @@ func TestStandbyListens(t *testing.T) {
 		listeners[host], urls[host] = l, ready.URL+"/"
 	}
 	beta := f.agents["beta"]
-	eventually(t, "the listener of beta copies the state", func() bool { return len(f.state("beta").Inbox) == 1 })
+	waitUntil(t, "the listener of beta copies the state", func() bool { return len(f.state("beta").Inbox) == 1 })
 
 	// The webhook and the page take nothing.
 	payloads := f.names(beta.Store.Path("messages"))
@@ -719,16 +719,26 @@ func TestStandbyListens(t *testing.T) {
 		t.Errorf("the seat is %+v", got)
 	}
 	f.run("beta", exitDone, "nudge", "--no-poll", "--from", "make")
-	eventually(t, "the listener of beta takes the nudge", func() bool { return f.state("beta").LastRing.From == "make" })
+	waitUntil(t, "the listener of beta takes the nudge", func() bool { return f.state("beta").LastRing.From == "make" })
 	if code, body := b.send("GET", "page/document", ""); code != 200 || strings.Contains(body, `"label":"standby"`) || strings.Contains(body, `"act_token":null`) {
 		t.Errorf("the page of the holder is %d %s", code, body)
 	}
 	f.run("alpha", exitDone, "nudge", "--from", "alpha")
-	eventually(t, "the listener of beta takes the nudge of alpha", func() bool { return f.state("beta").LastRing.From == "alpha" })
+	waitUntil(t, "the listener of beta takes the nudge of alpha", func() bool { return f.state("beta").LastRing.From == "alpha" })
 	for host, want := range map[string]string{"alpha": "@goulard3120: standby: beta acts for goulard3120 (term 2)", "beta": "@goulard3120: standby: alpha acts for goulard3120 (term 1)"} {
 		listeners[host].end(t)
 		if log := listeners[host].stderr.String(); strings.Count(log, want) != 1 || strings.Count(log, "\n") > 4 {
 			t.Errorf("%s logs\n%s", host, log)
+		}
+	}
+}
+
+// waitUntil waits until a condition holds.
+func waitUntil(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) { // other processes do it, and tell nobody
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
 		}
 	}
 }
