@@ -234,7 +234,7 @@ func (c core) fence(ctx context.Context, dir string, cancel context.CancelCauseF
 			switch fence {
 			case seat.Term:
 				cancel(errLost)
-			case seat.Kill:
+			case seat.Kill, seat.Unknown:
 				cancel(errLost)
 				_, _ = c.endAgent(context.WithoutCancel(ctx), dir, 0) // the sweep of the next poll tries again
 				return
@@ -271,14 +271,16 @@ func (c core) rest(ctx context.Context, d time.Duration) bool {
 func NamedFiles(st *store.Store) func(state.State) []string {
 	inMessages := map[string][]string{} // the files of a payload, by its sum; payloads do not change
 	filesOf := func(payload, sum string) []string {
-		if names, known := inMessages[sum]; known && sum != "" {
+		if names, known := inMessages[sum]; known {
 			return names
 		}
 		names := []string{}
 		for _, f := range (files.Incoming{Store: st}).FilesIn(payload, sum) {
 			names = append(names, f.Name)
 		}
-		inMessages[sum] = names
+		if sum != "" && len(names) > 0 { // none may mean that the payload could not be read
+			inMessages[sum] = names
+		}
 		return names
 	}
 	return func(s state.State) []string {

@@ -106,7 +106,7 @@ func Assets(servers int) []Asset {
 	history.MaxSize, history.MaxBytes = MaxHead+headerRoom, 4<<30
 
 	file := stream(FileStream, "asl.file.*.*.*")
-	file.PerSubject, file.MaxAge = 1, 90*day
+	file.PerSubject, file.MaxAge = 1, 30*day
 	file.MaxSize, file.MaxBytes = chunkSize+headerRoom, 8<<30
 
 	return []Asset{

@@ -22,6 +22,9 @@ type fleetSection struct {
 // host returns the name of this host in the fleet, and in the registry of a mesh over NATS.
 func (c *Config) host() string {
 	host := c.File.Fleet.Host
+	if host == "" && c.Has("fleet") {
+		host = seat.HostIn(&store.Store{Dir: c.StateDir().Path, Agent: c.File.Agent.Handle})
+	}
 	if host == "" {
 		host, _ = os.Hostname() // without a name it is "host"
 	}

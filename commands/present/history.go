@@ -72,7 +72,7 @@ var formatters = sync.OnceValue(func() map[state.LineKind]map[state.Word]formatt
 		state.LineRecovery: {
 			"": withReason("state restored"), state.WordRestored: (*HistoryReader).restored, state.WordRestoredRead: withReason("the restored mailbox was read"),
 			state.WordMoved: (*HistoryReader).moved, state.WordMovedBack: fixedSentence("the agent works here again"),
-			state.WordTookSeat: withReason("another host took the seat"),
+			state.WordTookSeat:    withReason("another host took the seat"),
 			state.WordTwoMachines: withReason("TWO MACHINES work as this agent"), state.WordOneMachine: withReason("one machine works as this agent again"),
 		},
 		state.LineSpend:   {"": nil},

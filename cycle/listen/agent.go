@@ -57,7 +57,7 @@ func (p *servedAgent) run(ctx context.Context) {
 	again := pollPauses()
 	var seat <-chan time.Time
 	if p.Seat != nil {
-		tick := time.NewTicker(seatEvery)
+		tick := time.NewTicker(min(seatEvery, p.Seat.PollEvery()))
 		defer tick.Stop()
 		seat = tick.C
 		p.requestPoll() // so that the log says who acts

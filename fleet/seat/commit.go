@@ -62,12 +62,15 @@ func (s *Seat) settle(ctx context.Context, c *store.Cache, r *record, h fleet.He
 		return s.lose(r, h, e)
 	}
 	if h.Revision != r.Revision || c.State.Serial != e.Serial || c.Recovery.Reason != "" {
-		if err := s.install(ctx, c, r, e); err != nil {
+		if err := s.install(ctx, c, r, e, true); err != nil {
 			return err
 		}
 	}
 	s.adopt(r, h, e)
 	r.Unsettled = false
+	if e.Lease == 0 {
+		return s.released(r)
+	}
 	return s.write(*r)
 }
 
@@ -137,8 +140,18 @@ func (s *Seat) loadAtLeast(ctx context.Context, r *record, revision uint64) (fle
 		if err != nil || h.Revision >= revision {
 			return h, err
 		}
-		if tries == maxTries && h.Revision < r.Revision {
+		if h.Revision > 0 && s.newerTerm(*r, h) {
+			return h, nil // of servers that were made again
+		}
+		if tries == maxTries && h.Revision < r.Revision && r.Trouble == Forgot {
 			return h, s.fail(r, Forgot, fmt.Sprintf("they show revision %d, and this host knows revision %d", h.Revision, r.Revision))
+		}
+		if tries == maxTries && h.Revision < r.Revision {
+			// All may lag. If the next look sees the same, they have forgotten.
+			r.Trouble, r.Detail = Forgot, fmt.Sprintf("they show revision %d, and this host knows revision %d", h.Revision, r.Revision)
+			if err := s.write(*r); err != nil {
+				return h, err
+			}
 		}
 		if tries == maxTries {
 			return h, fmt.Errorf("%w: they still show revision %d", ErrUnsure, h.Revision)
@@ -154,6 +167,15 @@ const (
 	maxTries   = int(within / retryAfter)
 )
 
+// newerTerm reports whether a head is of a later seat than the record.
+func (s *Seat) newerTerm(r record, h fleet.Head) bool {
+	if h.Body == nil || !h.Signed {
+		return false
+	}
+	e, err := decode(h.Body)
+	return err == nil && e.Term > r.Head.Term
+}
+
 // Accept implements store.Arbiter: it stores the files and blocks of the next state, then offers it.
 func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, data []byte) error {
 	r, err := s.read()
@@ -162,7 +184,7 @@ func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, dat
 	}
 	within, cancel := context.WithTimeout(ctx, uploadWithin)
 	defer cancel()
-	e, err := s.next(within, &r, next, data)
+	e, err := s.next(within, c, &r, next, data)
 	if err != nil {
 		return err
 	}
@@ -170,11 +192,24 @@ func (s *Seat) Accept(ctx context.Context, c *store.Cache, next state.State, dat
 }
 
 // next returns the head for the next state, and stores the files and the block that it relies on.
-func (s *Seat) next(ctx context.Context, r *record, next state.State, data []byte) (envelope, error) {
-	e := envelope{header: r.Head, state: data}
-	e.Agent, e.Serial, e.Host, e.Program, e.Lease, e.To = s.Handle, next.Serial, s.Host, s.Program, s.Lease, ""
-	if err := s.upload(ctx, r, &e, next); err != nil {
+func (s *Seat) next(ctx context.Context, c *store.Cache, r *record, next state.State, data []byte) (envelope, error) {
+	files, err := s.upload(ctx, r, next, func() error { return s.keepLease(ctx, c, r) })
+	if err != nil {
 		return envelope{}, fmt.Errorf("store the files of the state in the servers: %w", err)
+	}
+	r.Local = files
+	return s.head(ctx, r, next.Serial, data)
+}
+
+// head returns a head for a state whose files are stored, and stores the block that it relies on.
+func (s *Seat) head(ctx context.Context, r *record, serial uint64, data []byte) (envelope, error) {
+	e := envelope{header: r.Head, state: data}
+	e.Agent, e.Serial, e.Host, e.Program, e.Lease, e.To, e.Files = s.Handle, serial, s.Host, s.Program, s.Lease, "", nil
+	for _, f := range r.Local {
+		e.Files = append(e.Files, f.file)
+	}
+	if err := s.sealIDKey(ctx, &e); err != nil {
+		return envelope{}, err
 	}
 	if err := s.tail(ctx, &e); err != nil {
 		return envelope{}, fmt.Errorf("store the history in the servers: %w", err)
@@ -182,10 +217,26 @@ func (s *Seat) next(ctx context.Context, r *record, next state.State, data []byt
 	return e, nil
 }
 
+// keepLease renews a lease that a long upload would use up.
+func (s *Seat) keepLease(ctx context.Context, c *store.Cache, r *record) error {
+	_, now, err := s.Clock()
+	if err != nil || !r.Holds || r.End-now > r.Head.Lease*9/10 {
+		return err
+	}
+	data, err := c.Data()
+	if err != nil {
+		return err
+	}
+	e, err := s.head(ctx, r, c.State.Serial, data)
+	if err != nil {
+		return err
+	}
+	return s.offer(ctx, c, r, e)
+}
+
 // offer offers a head as the successor of the one in the record, and records the outcome. The lease
 // begins when the offer is first sent, however late its answer comes.
 func (s *Seat) offer(ctx context.Context, c *store.Cache, r *record, e envelope) error {
-	local := r.Local
 	e.Commit, e.Beat, e.At = s.NewID(), e.Beat+1, s.Now().UTC()
 	body, err := e.encode()
 	if err != nil {
@@ -209,9 +260,9 @@ func (s *Seat) offer(ctx context.Context, c *store.Cache, r *record, e envelope)
 		refused, isRefused := errors.AsType[*fleet.Refused](err)
 		switch {
 		case err == nil:
-			return s.accepted(r, local, e, fleet.Head{Revision: revision, Body: body}, sent)
+			return s.accepted(r, e, fleet.Head{Revision: revision, Body: body}, sent)
 		case isRefused:
-			return s.refused(ctx, c, r, local, e, refused.Last, sent)
+			return s.refused(ctx, c, r, e, refused.Last, sent)
 		case fleet.Unsure(err):
 			doubt = err
 		case doubt == nil: // no offer was stored
@@ -225,9 +276,9 @@ func (s *Seat) offer(ctx context.Context, c *store.Cache, r *record, e envelope)
 }
 
 // accepted records an accepted head of this host.
-func (s *Seat) accepted(r *record, local []localFile, e envelope, h fleet.Head, sent time.Duration) error {
+func (s *Seat) accepted(r *record, e envelope, h fleet.Head, sent time.Duration) error {
 	s.adopt(r, h, e)
-	r.Local, r.Holds, r.Unsettled, r.Trouble, r.Detail = local, true, false, "", ""
+	r.Holds, r.Unsettled, r.Trouble, r.Detail = true, false, "", ""
 	r.End, r.Seen = sent+e.Lease, sighting{}
 	if e.Lease == 0 {
 		r.Holds, r.End = false, 0
@@ -237,9 +288,12 @@ func (s *Seat) accepted(r *record, local []localFile, e envelope, h fleet.Head, 
 
 // refused finds out why an offer was refused: its first try may have been stored although the
 // answer was lost, an earlier offer may have come late, or another host has the seat.
-func (s *Seat) refused(ctx context.Context, c *store.Cache, r *record, local []localFile, e envelope, last uint64, sent time.Duration) error {
+func (s *Seat) refused(ctx context.Context, c *store.Cache, r *record, e envelope, last uint64, sent time.Duration) error {
 	if last > 0 && last < r.Revision {
-		return s.fail(r, Forgot, fmt.Sprintf("they are at revision %d, and this host wrote revision %d", last, r.Revision))
+		h, err := s.Engine.LoadHead(ctx)
+		if err != nil || !s.newerTerm(*r, h) {
+			return errors.Join(s.fail(r, Forgot, fmt.Sprintf("they are at revision %d, and this host wrote revision %d", last, r.Revision)), err)
+		}
 	}
 	h, err := s.loadAtLeast(ctx, r, max(last, r.Revision+1))
 	if err != nil {
@@ -251,7 +305,9 @@ func (s *Seat) refused(ctx context.Context, c *store.Cache, r *record, local []l
 	}
 	switch {
 	case newer.Commit == e.Commit:
-		return s.accepted(r, local, e, h, sent)
+		return s.accepted(r, e, h, sent)
+	case !r.Holds && slices.Contains(r.Offers, newer.Commit) && newer.Lease > 0: // an earlier claim came late
+		return s.resume(ctx, c, r, h, newer)
 	case newer.Seat == r.Head.Seat && slices.Contains(r.Offers, newer.Commit):
 		if err := s.settle(ctx, c, r, h); err != nil {
 			return err

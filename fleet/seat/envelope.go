@@ -42,13 +42,14 @@ type header struct {
 	Serial uint64 `json:"serial"` // of the state
 
 	// Blocks is the number of blocks of the history in the servers. BlocksEnd is the last line in
-	// them. Series changes if the blocks begin again, in other servers.
-	Blocks    uint64      `json:"blocks,omitempty"`
-	BlocksEnd store.Place `json:"blocks_end,omitzero"`
-	Series    string      `json:"series,omitempty"`
+	// them. Series changes if the blocks begin again, in other servers or behind blocks of a lost
+	// head. FirstBlock is the number of its first one; 0: 1.
+	Blocks     uint64      `json:"blocks,omitempty"`
+	BlocksEnd  store.Place `json:"blocks_end,omitzero"`
+	Series     string      `json:"series,omitempty"`
+	FirstBlock uint64      `json:"first_block,omitempty"`
 
-	Files    []file    `json:"files,omitempty"`
-	Uploaded time.Time `json:"uploaded,omitzero"` // when all files were uploaded together
+	Files []file `json:"files,omitempty"`
 
 	IDKey string `json:"id_key,omitempty"` // message-id.key, sealed
 
@@ -105,7 +106,7 @@ func (e envelope) encode() ([]byte, error) {
 		return nil, err
 	}
 	if packed.Len() > maxHead {
-		return nil, fmt.Errorf("the state has %d KiB compressed, and the servers take %d KiB: `agentstateloop inbox` and `agentstateloop outbox` remove what is not needed", packed.Len()>>10, maxHead>>10)
+		return nil, fmt.Errorf("the state has %d KiB compressed, with the names of %d files, and the servers take %d KiB: `agentstateloop inbox` and `agentstateloop outbox` drop messages and their files", packed.Len()>>10, len(e.Files), maxHead>>10)
 	}
 	return packed.Bytes(), nil
 }

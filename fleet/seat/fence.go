@@ -45,6 +45,7 @@ const (
 	Free Fence = iota
 	Term
 	Kill
+	Unknown // this host is not in the fleet, or its record was removed
 )
 
 // Fence returns the fence of an agent that runs here (F2, F3), and after which time to ask
@@ -52,8 +53,8 @@ const (
 func (s *Seat) Fence() (f Fence, again time.Duration) {
 	r, err := s.read()
 	switch {
-	case err == nil && !r.known: // no agent was started under a lease
-		return Free, time.Minute
+	case err == nil && !r.known:
+		return Unknown, time.Minute
 	case err != nil, !r.Holds:
 		return Kill, 0
 	case mustKill(r.now, r.End):
@@ -66,6 +67,9 @@ func (s *Seat) Fence() (f Fence, again time.Duration) {
 
 // BeatEvery returns the pause between the beats of a runner.
 func (s *Seat) BeatEvery() time.Duration { return beatEvery(s.Lease) }
+
+// PollEvery returns the longest pause between two polls that the lease allows for.
+func (s *Seat) PollEvery() time.Duration { return pollEvery(s.Lease) }
 
 // Orphaned returns how long the turn of the host before must be left alone (F6); 0: it is over.
 func (s *Seat) Orphaned() (time.Duration, error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"agentstateloop/fleet"
 	"agentstateloop/state/store"
@@ -23,9 +24,19 @@ func (s *Seat) tail(ctx context.Context, e *envelope) error {
 	if err != nil {
 		return err
 	}
+	skip := uint64(1)
 	for size(lines) > blockSize {
-		block := lines[:fitting(lines)]
-		if block, err = s.putBlock(ctx, e, block); err != nil {
+		block, err := s.putBlock(ctx, e, lines[:fitting(lines)])
+		if errors.Is(err, errOtherHistory) {
+			// The servers lost a head, and still have its blocks: begin again behind them.
+			e.FirstBlock = e.Blocks + 1 + skip
+			e.Series, e.Blocks, e.BlocksEnd, skip = s.NewID(), e.FirstBlock-1, store.Place{}, 2*skip
+			if lines, err = s.Store.LinesAfter(0, 0); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
 			return err
 		}
 		lines = lines[len(block):]
@@ -33,6 +44,9 @@ func (s *Seat) tail(ctx context.Context, e *envelope) error {
 	e.lines = lines
 	return nil
 }
+
+// errOtherHistory means that the servers have a block of the same number that is not of this history.
+var errOtherHistory = errors.New("the servers have another history of this agent")
 
 // putBlock stores lines as the next block, and returns those that the block has. Another host may
 // have stored fewer of them under that number: all of them were in accepted heads, so its block is
@@ -44,7 +58,7 @@ func (s *Seat) putBlock(ctx context.Context, e *envelope, lines [][]byte) ([][]b
 		err = s.Engine.GetBlocks(ctx, n, n, func(_ uint64, body []byte) error {
 			stored := splitLines(body)
 			if len(stored) == 0 || len(stored) > len(lines) || !bytes.Equal(bytes.Join(lines[:len(stored)], nil), body) {
-				return errors.New("the servers have another history of this agent")
+				return errOtherHistory
 			}
 			lines = lines[:len(stored)]
 			return nil
@@ -79,22 +93,42 @@ func fitting(lines [][]byte) (n int) {
 // blocksAtOnce is how many blocks are appended to the local history together.
 const blocksAtOnce = 64
 
-// install makes the cache hold a head: its history, its files, and at last its state.
-func (s *Seat) install(ctx context.Context, c *store.Cache, r *record, e envelope) error {
+// blocks returns the lines of some blocks. A block that the servers have lost leaves a gap in the
+// history of this host.
+func (s *Seat) blocks(ctx context.Context, from, to uint64) (lines [][]byte, err error) {
+	take := func(_ uint64, body []byte) error {
+		lines = append(lines, splitLines(body)...)
+		return nil
+	}
+	if err = s.Engine.GetBlocks(ctx, from, to, take); !isGone(err) {
+		return lines, err
+	}
+	lines = nil
+	for n := from; n <= to; n++ {
+		err := s.Engine.GetBlocks(ctx, n, n, take)
+		if isGone(err) {
+			err = s.Store.Log(s.Now(), fmt.Sprintf("block %d of the history is missing in the servers", n))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return lines, nil
+}
+
+// install makes the cache hold a head: its history, its files, and at last its state. own is set for
+// a head of this host.
+func (s *Seat) install(ctx context.Context, c *store.Cache, r *record, e envelope, own bool) error {
 	last, err := s.Store.LastPlace()
 	if err != nil {
 		return err
 	}
 	first := r.Head.Blocks + 1
 	if !r.known || r.Head.Series != e.Series || last == (store.Place{}) {
-		first = 1
+		first = max(1, e.FirstBlock)
 	}
 	for ; first <= e.Blocks; first += blocksAtOnce {
-		var lines [][]byte
-		err := s.Engine.GetBlocks(ctx, first, min(e.Blocks, first+blocksAtOnce-1), func(_ uint64, body []byte) error {
-			lines = append(lines, splitLines(body)...)
-			return nil
-		})
+		lines, err := s.blocks(ctx, first, min(e.Blocks, first+blocksAtOnce-1))
 		if err == nil {
 			err = c.Append(lines)
 		}
@@ -102,7 +136,7 @@ func (s *Seat) install(ctx context.Context, c *store.Cache, r *record, e envelop
 			return err
 		}
 	}
-	if err := s.fetch(ctx, r, e); err != nil {
+	if err := s.fetch(ctx, r, e, own); err != nil {
 		return err
 	}
 	if err := s.unsealIDKey(ctx, r, e.header); err != nil {

@@ -51,8 +51,20 @@ func (s *Seat) Join(ctx context.Context, replace bool) (j Joined, err error) {
 				return err
 			}
 		}
-		if usable && e.Left && e.Host != s.Host && !replace {
-			return s.fail(&r, Left, e.Host) // it may have changed since, there
+		if usable && e.Left && e.Host != s.Host {
+			if !replace {
+				return s.fail(&r, Left, e.Host) // it may have changed since, there
+			}
+			// The person says that the other host is gone: its last state in the servers goes on.
+			j.Aside = c.State.Serial > 0 && s.mayReplace(c.State, e) != nil
+			if j.Aside {
+				if err := c.SetAside(s.Now()); err != nil {
+					return err
+				}
+			}
+			if err := s.install(ctx, c, &r, e, false); err != nil {
+				return err
+			}
 		}
 		forgot := r.known && (r.Trouble == Forgot || r.Trouble == Foreign) && (!usable || older(e.Term, h.Revision, r))
 		switch {
@@ -85,7 +97,7 @@ func (s *Seat) create(ctx context.Context, c *store.Cache, r *record, h fleet.He
 	if err != nil {
 		return Joined{}, err
 	}
-	e, err := s.next(ctx, r, c.State, data)
+	e, err := s.next(ctx, c, r, c.State, data)
 	if err != nil {
 		return Joined{}, err
 	}

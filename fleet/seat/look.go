@@ -25,6 +25,9 @@ func (s *Seat) Look(ctx context.Context) error {
 			if err := s.beat(ctx, c, &r); err != nil {
 				return err
 			}
+			if err := s.renewFiles(ctx, &r); err != nil {
+				return err
+			}
 			return s.grant(ctx, c, &r)
 		}
 		err = s.watch(ctx, c, &r, s.Auto)
@@ -60,7 +63,7 @@ func (s *Seat) renew(ctx context.Context, c *store.Cache, r *record, change func
 		if err := s.refusal(*r, c.State); err != nil {
 			return err
 		}
-		if r.Unsettled || c.Recovery.Reason != "" || c.State.Serial != r.Head.Serial {
+		if r.Unsettled || r.now >= r.End && r.Revision > 0 || c.Recovery.Reason != "" || c.State.Serial != r.Head.Serial {
 			if err := s.refresh(ctx, c, r); err != nil {
 				return err
 			}
@@ -69,7 +72,9 @@ func (s *Seat) renew(ctx context.Context, c *store.Cache, r *record, change func
 		if err != nil {
 			return err
 		}
-		e, err := s.next(ctx, r, c.State, data)
+		within, cancel := context.WithTimeout(ctx, uploadWithin)
+		defer cancel()
+		e, err := s.next(within, c, r, c.State, data)
 		if err != nil {
 			return err
 		}
@@ -135,8 +140,13 @@ func (s *Seat) giveUp(ctx context.Context, c *store.Cache, r *record, to string)
 	if err != nil {
 		return err
 	}
-	// This host is a standby now, and the last one that takes the seat again.
-	r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, To: to, At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
+	return s.released(r)
+}
+
+// released makes the host that has released the seat a standby, and the last one that takes it again.
+func (s *Seat) released(r *record) error {
+	r.Holds, r.End = false, 0
+	r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, To: r.Head.To, At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
 	if err := s.write(*r); err != nil {
 		return err
 	}
@@ -161,7 +171,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 		return s.resume(ctx, c, r, h, e)
 	}
 	if older(e.Term, h.Revision, *r) {
-		return s.standby(*r, "") // a server that lags
+		return s.lags(r, h)
 	}
 	if r.Revision == 0 || c.State.Serial > r.Head.Serial { // not a copy of an earlier head
 		if err := s.mayReplace(c.State, e); err != nil {
@@ -171,16 +181,35 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 	if err := s.copyHead(ctx, c, r, h, e); err != nil {
 		return err
 	}
-	if !take || !s.lapsed(*r) {
+	meant := r.Seen.Lease == 0 && (r.Seen.To == s.Host || r.Seen.To != "" && r.Seen.Host == s.Host)
+	if !take && !meant || !s.lapsed(*r) {
 		return s.standby(*r, "")
 	}
+	if err := s.fetchMissing(ctx, r); err != nil {
+		return err
+	}
 	return s.claim(ctx, c, r, h, e)
+}
+
+// lags returns the error for a head that is older than one that this host has seen. A server may lag,
+// but not for as long as a holder may be silent.
+func (s *Seat) lags(r *record, h fleet.Head) error {
+	if r.Seen.Revision == 0 { // another boot
+		r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, Lease: max(r.Head.Lease, MinLease), At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
+		if err := s.write(*r); err != nil {
+			return err
+		}
+	}
+	if r.now-r.Seen.First >= lapseAfter(max(r.Seen.Lease, MinLease)) {
+		return s.fail(r, Forgot, fmt.Sprintf("they show revision %d, and this host has seen revision %d", h.Revision, r.Seen.Revision))
+	}
+	return s.standby(*r, "")
 }
 
 // ownOffer reports whether a head is an offer by which this host took the seat, or joined first: an
 // earlier process died before it knew.
 func (s *Seat) ownOffer(r record, e envelope) bool {
-	return !r.Holds && r.Unsettled && e.Seat == r.Head.Seat && slices.Contains(r.Offers, e.Commit)
+	return !r.Holds && e.Lease > 0 && slices.Contains(r.Offers, e.Commit)
 }
 
 // resume makes this host the holder of such a head.
@@ -221,18 +250,28 @@ func (s *Seat) mayReplace(here state.State, e envelope) error {
 // copyHead makes a standby's directory a copy of a head, and notes the sign of its holder. A beat
 // alone changes no file but the record.
 func (s *Seat) copyHead(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
+	// The sign of the holder counts even if the copy fails.
+	s.see(r, h, e)
+	if err := s.write(*r); err != nil {
+		return err
+	}
+	if c.State.Serial > e.Serial {
+		// The servers were made again with an older state. This one may have what they lost.
+		if err := c.SetAside(s.Now()); err != nil {
+			return err
+		}
+	}
 	if !r.known || e.Serial != r.Head.Serial || e.Serial != c.State.Serial || c.Recovery.Reason != "" {
 		if err := s.evict(ctx, c.State); err != nil {
 			return err
 		}
-		if err := s.install(ctx, c, r, e); err != nil {
+		if err := s.install(ctx, c, r, e, false); err != nil {
 			return err
 		}
 	}
 	s.adopt(r, h, e)
 	r.demote()
 	r.Trouble, r.Detail = "", ""
-	s.see(r, h, e)
 	return s.write(*r)
 }
 
@@ -278,6 +317,5 @@ func (s *Seat) claim(ctx context.Context, c *store.Cache, r *record, h fleet.Hea
 		r.Orphans = r.now + within + orphanWait(e.Lease)
 	}
 	e.Term, e.Seat, e.Host, e.Program, e.Lease, e.To, e.Beat = e.Term+1, s.NewID(), s.Host, s.Program, s.Lease, "", 0
-	r.Head.Seat = e.Seat // so that a late acceptance is recognised
 	return s.offer(ctx, c, r, e)
 }

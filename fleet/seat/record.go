@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"agentstateloop/state"
+	"agentstateloop/state/store"
 )
 
 // RecordFile holds the knowledge of this host about the seat. It is of this host alone: a copy of the
 // file gives no right to act.
-const RecordFile = "fleet.json"
+const RecordFile = store.FleetFile
 
 const (
 	recordVersion = 1
@@ -73,9 +74,20 @@ type sighting struct {
 	Wall     time.Time     `json:"wall"`  // the same by the clock of this host, for people
 }
 
-// demote takes the seat from the record.
-func (r *record) demote() {
-	r.Holds, r.End, r.Offers, r.Unsettled = false, 0, nil, false
+// demote takes the seat from the record. The servers may still accept its offers.
+func (r *record) demote() { r.Holds, r.End, r.Unsettled = false, 0, false }
+
+// HostIn returns the name under which this directory has joined a fleet, or "". A host without a name
+// of its own in agent.toml keeps it, although its network may name the machine anew.
+func HostIn(st *store.Store) string {
+	data, copied, err := st.ReadIdentified(RecordFile, maxRecord)
+	var r struct {
+		Host string `json:"host"`
+	}
+	if err != nil || copied || json.Unmarshal(data, &r) != nil {
+		return ""
+	}
+	return r.Host
 }
 
 // read returns the record, as far as it counts here and now.
@@ -98,7 +110,7 @@ func (s *Seat) read() (record, error) {
 	r.known, r.now = true, now
 	if r.copied = copied || r.Host != s.Host; r.copied {
 		r.demote()
-		r.Host, r.Seen = s.Host, sighting{}
+		r.Host, r.Seen, r.Offers = s.Host, sighting{}, nil
 	}
 	if r.Boot != boot {
 		wait := orphanWait(max(r.Head.Lease, MinLease))

@@ -19,6 +19,9 @@ const (
 	// MinLease is the shortest lease that leaves time to act.
 	MinLease = 30 * time.Second
 
+	// cronEvery is how often cron polls.
+	cronEvery = time.Minute
+
 	// DefaultLease allows for one missed poll of cron in a lease.
 	DefaultLease = 150 * time.Second
 )
@@ -47,4 +50,6 @@ func pollEvery(lease time.Duration) time.Duration { return lease * 2 / 5 }
 
 // orphanWait returns how long the new holder leaves the turn of another host alone (F6): that host
 // polls once more, and kills its agent.
-func orphanWait(lease time.Duration) time.Duration { return pollEvery(lease) + 15*time.Second }
+func orphanWait(lease time.Duration) time.Duration {
+	return max(pollEvery(lease), cronEvery) + 15*time.Second
+}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -246,6 +247,19 @@ func (st *Store) appendRaw(lines [][]byte) error {
 	return st.appendSealed(batch)
 }
 
+// FleetFile is a file of the directory of an agent with several hosts. See package fleet/seat.
+const FleetFile = "fleet.json"
+
+// errFleet refuses the commit of a process that began before the agent had several hosts, or that has
+// another configuration.
+var errFleet = errors.New("this agent lives on several hosts now, and this process does not know: start it again")
+
+// inFleet reports whether the directory is that of an agent with several hosts.
+func (st *Store) inFleet() bool {
+	_, err := os.Lstat(st.path(FleetFile))
+	return err == nil
+}
+
 // KeepIdentified writes data, a JSON object that ends in a newline, durably to a file of the
 // directory, with the identity of that file as its last member.
 func (st *Store) KeepIdentified(name string, data []byte) error {
@@ -263,7 +277,10 @@ func (st *Store) KeepIdentified(name string, data []byte) error {
 	if err := st.Hook.at("rename", path); err != nil {
 		return err
 	}
-	return renameOver(tmp, path)
+	if err := renameOver(tmp, path); err != nil {
+		return err
+	}
+	return syncDir(st.Hook, st.Dir)
 }
 
 // ReadIdentified reads a file that KeepIdentified wrote. copied is set if the file is a copy of it.

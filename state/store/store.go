@@ -96,6 +96,9 @@ func (st *Store) Commit(ctx context.Context, now time.Time, change func(state.St
 
 // commitOnce is Commit under state.lock.
 func (st *Store) commitOnce(ctx context.Context, now time.Time, change func(state.State, Recovery) (state.State, error)) (state.State, error) {
+	if st.Arbiter == nil && st.inFleet() {
+		return state.State{}, errFleet
+	}
 	c, err := st.cache()
 	if err != nil {
 		return state.State{}, err
