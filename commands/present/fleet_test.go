@@ -66,6 +66,9 @@ func TestStandbyShowsNoPolls(t *testing.T) {
 	if got := shown(); strings.Contains(got, "OVERDUE") || strings.Contains(got, "schedule") {
 		t.Errorf("a standby: %s", got)
 	}
+	if s.NextDue = nil; strings.Contains(shown(), "never polled") {
+		t.Errorf("a new standby: %s", shown())
+	}
 }
 
 type plainFitter struct{}

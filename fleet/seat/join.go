@@ -123,7 +123,7 @@ func (s *Seat) follow(ctx context.Context, c *store.Cache, r *record, h fleet.He
 		return Joined{Holder: s.Host, Term: e.Term, Made: r.Revision == 0}, s.resume(ctx, c, r, h, e)
 	}
 	j = Joined{Holder: e.Host, Term: e.Term, Already: r.known}
-	if r.Revision == 0 || c.State.Serial > min(r.Head.Serial, e.Serial) {
+	if c.State.Serial > min(r.Head.Serial, e.Serial) { // not a copy of an earlier head
 		err := s.mayReplace(c.State, e)
 		own, isOwn := errors.AsType[*TroubleError](err)
 		if isOwn && own.Trouble == OwnLife && replace {

@@ -173,7 +173,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 	if older(e.Term, h.Revision, *r) {
 		return s.lags(r, h)
 	}
-	if r.Revision == 0 || c.State.Serial > r.Head.Serial { // not a copy of an earlier head
+	if c.State.Serial > r.Head.Serial { // not a copy of an earlier head
 		if err := s.mayReplace(c.State, e); err != nil {
 			return err
 		}
