@@ -73,6 +73,22 @@ func TestNamedFilesAreComplete(t *testing.T) {
 	}
 }
 
+// TestManyFilesOfATurn checks that an agent that leaves thousands of files does not fill the servers.
+func TestManyFilesOfATurn(t *testing.T) {
+	st := &store.Store{Dir: t.TempDir(), Agent: handle}
+	var s state.State
+	s.Turn.TurnID = "t1"
+	dir := filepath.Join(st.Dir, "turns", "t1", "1", "output")
+	check(t, os.MkdirAll(dir, 0o700))
+	for i := range 1001 {
+		check(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), nil, 0o600))
+	}
+	named := slices.DeleteFunc(cycle.NamedFiles(st)(s), func(name string) bool { return !strings.HasPrefix(name, "turns/") })
+	if len(named) != 1000 {
+		t.Errorf("%d files of the turn are named, want 1,000", len(named))
+	}
+}
+
 // isFileField reports whether a field of the state names a file of the directory.
 func isFileField(name, tag string) bool {
 	switch name {

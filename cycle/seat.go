@@ -266,6 +266,10 @@ func (c core) rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// maxTurnFiles limits the files of one turn that other hosts get: an agent may unpack a whole library
+// into its output folder.
+const maxTurnFiles = 1000
+
 // NamedFiles returns a function that lists what another host needs of a state directory: the files
 // that a state names, and those of the turns that go on.
 func NamedFiles(st *store.Store) func(state.State) []string {
@@ -286,7 +290,8 @@ func NamedFiles(st *store.Store) func(state.State) []string {
 	return func(s state.State) []string {
 		names := append(named(s, filesOf), store.MemoryFile, store.MemoryDir)
 		for _, id := range s.TurnsInUse() {
-			names = append(names, st.TurnFiles(s, id)...)
+			ofTurn := st.TurnFiles(s, id)
+			names = append(names, ofTurn[:min(len(ofTurn), maxTurnFiles)]...)
 		}
 		for _, l := range s.Lines {
 			names = append(names, l.OutputBox)

@@ -25,7 +25,7 @@ const (
 // chunks returns the number of chunks of a file. An empty file has one.
 func chunks(size int64) int { return max(1, int((size+chunkSize-1)/chunkSize)) }
 
-// PutBlob publishes a file for an agent, in one round trip, and waits until the server has the
+// PutBlob publishes a file for an agent, and waits until the server has the
 // whole file on disk. The caller may publish the file again.
 func (c *Conn) PutBlob(ctx context.Context, to, sum string, size int64, content io.Reader) error {
 	data, err := readFile(size, content)
@@ -43,11 +43,26 @@ func readFile(size int64, content io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// putChunks publishes a file in chunks, in one round trip. The subject of a chunk is the prefix and
-// the number of the chunk.
+// putAtOnce is how many chunks are on the way at a time. The time limit of a call is for so many: on a
+// slow line a large file takes as long as it needs.
+const putAtOnce = 8
+
+// putChunks publishes a file in chunks, in one round trip for each putAtOnce of them. The subject of a
+// chunk is the prefix and the number of the chunk.
 func (c *Conn) putChunks(ctx context.Context, stream, prefix string, data []byte) error {
+	for first := 0; first < chunks(int64(len(data))); first += putAtOnce {
+		if err := c.putSome(ctx, stream, prefix, data, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putSome publishes putAtOnce chunks of a file, from the chunk first on.
+func (c *Conn) putSome(ctx context.Context, stream, prefix string, data []byte, first int) error {
 	size := int64(len(data))
-	stored := make([]bool, chunks(size))
+	all := chunks(size)
+	stored := make([]bool, min(all, first+putAtOnce))
 	return c.do(ctx, func(ctx context.Context, l *link) error {
 		f, err := l.begin(ctx)
 		if err != nil {
@@ -55,14 +70,14 @@ func (c *Conn) putChunks(ctx context.Context, stream, prefix string, data []byte
 		}
 		defer f.end()
 		missing := 0
-		for n := range stored {
+		for n := first; n < len(stored); n++ {
 			if stored[n] {
 				continue
 			}
 			missing++
 			header := nats.Header{}
 			if n == 0 {
-				header[headerChunks], header[headerSize] = []string{strconv.Itoa(len(stored))}, []string{strconv.FormatInt(size, 10)}
+				header[headerChunks], header[headerSize] = []string{strconv.Itoa(all)}, []string{strconv.FormatInt(size, 10)}
 			}
 			chunk := data[n*chunkSize : min((n+1)*chunkSize, len(data))]
 			if err := f.ask(strconv.Itoa(n), prefix+strconv.Itoa(n), header, chunk); err != nil {

@@ -12,7 +12,7 @@ import (
 // errWrongSum means that the content of a file does not match its name.
 var errWrongSum = errors.New("the file does not have the expected SHA-256")
 
-// PutFile stores a file of this agent's own under its SHA-256, in one round trip, and waits until
+// PutFile stores a file of this agent's own under its SHA-256, and waits until
 // the server has the whole file on disk. The caller may store the file again, which renews its
 // age.
 func (c *Conn) PutFile(ctx context.Context, sum string, size int64, content io.Reader) error {

@@ -78,7 +78,7 @@ type sighting struct {
 func (r *record) demote() { r.Holds, r.End, r.Unsettled = false, 0, false }
 
 // HostIn returns the name under which this directory has joined a fleet, or "". A host without a name
-// of its own in agent.toml keeps it, although its network may name the machine anew.
+// of its own in agent.toml keeps it, although its network may give the machine another one.
 func HostIn(st *store.Store) string {
 	data, copied, err := st.ReadIdentified(RecordFile, maxRecord)
 	var r struct {

@@ -109,7 +109,7 @@ func (w *World) perform(s Step) {
 	}
 }
 
-// strikeRunner kills or stops the runner of a turn. The agent goes on for so long at least. It returns
+// strikeRunner kills or stops the runner of a turn. The agent goes on for for that time at least. It returns
 // false if no turn runs on the host.
 func (h *host) strikeRunner(kill bool, d, longer time.Duration) bool {
 	h.world.mu.Lock()
