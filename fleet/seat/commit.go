@@ -206,7 +206,9 @@ func (s *Seat) head(ctx context.Context, r *record, serial uint64, data []byte) 
 	e := envelope{header: r.Head, state: data}
 	e.Agent, e.Serial, e.Host, e.Program, e.Lease, e.To, e.Files = s.Handle, serial, s.Host, s.Program, s.Lease, "", nil
 	for _, f := range r.Local {
-		e.Files = append(e.Files, f.file)
+		if f.Stored > 0 { // the others wait for the rest of an upload
+			e.Files = append(e.Files, f.file)
+		}
 	}
 	if err := s.sealIDKey(ctx, &e); err != nil {
 		return envelope{}, err
@@ -291,8 +293,11 @@ func (s *Seat) accepted(r *record, e envelope, h fleet.Head, sent time.Duration)
 func (s *Seat) refused(ctx context.Context, c *store.Cache, r *record, e envelope, last uint64, sent time.Duration) error {
 	if last > 0 && last < r.Revision {
 		h, err := s.Engine.LoadHead(ctx)
-		if err != nil || !s.newerTerm(*r, h) {
-			return errors.Join(s.fail(r, Forgot, fmt.Sprintf("they are at revision %d, and this host wrote revision %d", last, r.Revision)), err)
+		if err != nil {
+			return err
+		}
+		if !s.newerTerm(*r, h) {
+			return s.fail(r, Forgot, fmt.Sprintf("they are at revision %d, and this host wrote revision %d", last, r.Revision))
 		}
 	}
 	h, err := s.loadAtLeast(ctx, r, max(last, r.Revision+1))

@@ -167,11 +167,11 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 	if err != nil {
 		return err
 	}
+	if older(e.Term, h.Revision, *r) {
+		return s.lags(ctx, c, r, take)
+	}
 	if s.ownOffer(*r, e) {
 		return s.resume(ctx, c, r, h, e)
-	}
-	if older(e.Term, h.Revision, *r) {
-		return s.lags(r, h)
 	}
 	if c.State.Serial > r.Head.Serial { // not a copy of an earlier head
 		if err := s.mayReplace(c.State, e); err != nil {
@@ -188,22 +188,32 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 	if err := s.fetchMissing(ctx, r); err != nil {
 		return err
 	}
-	return s.claim(ctx, c, r, h, e)
+	return s.claim(ctx, c, r, e)
 }
 
-// lags returns the error for a head that is older than one that this host has seen. A server may lag,
-// but not for as long as a holder may be silent.
-func (s *Seat) lags(r *record, h fleet.Head) error {
-	if r.Seen.Revision == 0 { // another boot
-		r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, Lease: max(r.Head.Lease, MinLease), At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
+// lags is watch for a head that is older than one that this host has seen: the server lags, or the
+// servers have lost the newer one. A claim of the newer one, of which this directory is a copy, tells
+// which: the servers refuse it if they have lost it.
+func (s *Seat) lags(ctx context.Context, c *store.Cache, r *record, take bool) error {
+	if r.Seen.Revision == 0 { // the boot is another one: the wait begins again
+		r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, Lease: r.Head.Lease, To: r.Head.To, At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
 		if err := s.write(*r); err != nil {
 			return err
 		}
 	}
-	if r.now-r.Seen.First >= lapseAfter(max(r.Seen.Lease, MinLease)) {
-		return s.fail(r, Forgot, fmt.Sprintf("they show revision %d, and this host has seen revision %d", h.Revision, r.Seen.Revision))
+	if !take || r.Revision != r.Seen.Revision || c.State.Serial != r.Head.Serial || !s.lapsed(*r) {
+		return s.standby(*r, "")
 	}
-	return s.standby(*r, "")
+	data, err := c.Data()
+	if err != nil {
+		return err
+	}
+	e, err := s.head(ctx, r, c.State.Serial, data)
+	if err != nil {
+		return err
+	}
+	e.Lease = r.Head.Lease
+	return s.claim(ctx, c, r, e)
 }
 
 // ownOffer reports whether a head is an offer by which this host took the seat, or joined first: an
@@ -312,7 +322,7 @@ func (s *Seat) lapsed(r record) bool {
 }
 
 // claim takes the seat: a compare-and-set on the head whose holder is silent, with the next term.
-func (s *Seat) claim(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope) error {
+func (s *Seat) claim(ctx context.Context, c *store.Cache, r *record, e envelope) error {
 	if e.Lease > 0 && Busy(c.State) {
 		r.Orphans = r.now + within + orphanWait(e.Lease)
 	}
