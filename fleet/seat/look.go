@@ -171,7 +171,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 		return s.resume(ctx, c, r, h, e)
 	}
 	if older(e.Term, h.Revision, *r) {
-		return s.lags(r, h)
+		return s.lags(ctx, r, h)
 	}
 	if c.State.Serial > r.Head.Serial { // not a copy of an earlier head
 		if err := s.mayReplace(c.State, e); err != nil {
@@ -193,7 +193,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 
 // lags returns the error for a head that is older than one that this host has seen. A server may lag,
 // but not for as long as a holder may be silent.
-func (s *Seat) lags(r *record, h fleet.Head) error {
+func (s *Seat) lags(ctx context.Context, r *record, h fleet.Head) error {
 	if r.Seen.Revision == 0 { // another boot
 		r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, Lease: max(r.Head.Lease, MinLease), At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
 		if err := s.write(*r); err != nil {
@@ -201,6 +201,14 @@ func (s *Seat) lags(r *record, h fleet.Head) error {
 		}
 	}
 	if r.now-r.Seen.First >= lapseAfter(max(r.Seen.Lease, MinLease)) {
+		// The holder may be silent, and only one server lag.
+		_, err := s.loadAtLeast(ctx, r, r.Seen.Revision)
+		if err == nil {
+			return s.standby(*r, "")
+		}
+		if !errors.Is(err, ErrUnsure) {
+			return err
+		}
 		return s.fail(r, Forgot, fmt.Sprintf("they show revision %d, and this host has seen revision %d", h.Revision, r.Seen.Revision))
 	}
 	return s.standby(*r, "")
