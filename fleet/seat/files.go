@@ -74,7 +74,12 @@ func (s *Seat) upload(ctx context.Context, r *record, next state.State, keep fun
 				f, err = s.store(ctx, f)
 			}
 			if err != nil {
-				r.Local = append(kept, files[i:]...)
+				for _, f := range files[i:] {
+					if f.Stored > 0 { // a beat lists the files of the record
+						kept = append(kept, f)
+					}
+				}
+				r.Local = kept
 				return nil, errors.Join(fmt.Errorf("%s: %w", f.Name, err), s.write(*r))
 			}
 		}

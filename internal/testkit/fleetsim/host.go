@@ -125,7 +125,9 @@ func (h *host) sleep() {
 	if h.off || h.asleep {
 		return
 	}
-	h.asleep, h.wake = true, make(chan struct{})
+	if h.asleep = true; h.wake == nil {
+		h.wake = make(chan struct{})
+	}
 	for _, a := range h.agents {
 		a.pause()
 	}
@@ -149,11 +151,11 @@ func (h *host) wakeUp(late time.Duration) {
 	h.world.logf("%s wakes", h.id)
 	time.Sleep(late)
 	h.world.mu.Lock()
-	if h.wake == wake {
+	defer h.world.mu.Unlock()
+	if h.wake == wake && !h.asleep { // it may have lost its power, or sleep again
 		h.wake = nil
+		close(wake)
 	}
-	h.world.mu.Unlock()
-	close(wake)
 }
 
 func (h *host) countAgain() {

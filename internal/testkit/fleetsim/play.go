@@ -257,8 +257,9 @@ func (w *World) polled(h *host, err error) {
 	}
 }
 
-// maxCalm is how long a story may go on after its faults.
-const maxCalm = 25 * time.Minute
+// maxCalm is how long a story may go on after its faults: a clock that was set back delays a retry by
+// up to an hour.
+const maxCalm = 75 * time.Minute
 
 // calm ends all faults, and waits until the agent rests.
 func (w *World) calm() {
