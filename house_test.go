@@ -112,6 +112,7 @@ func rooms() []room {
 		{testkit + "/crontest", "a crontab(1) for tests", nil},
 		{testkit + "/fleetsim", "tries to break the promises of an agent on several hosts, from seeds", nil},
 		{testkit + "/fleettest", "starts the real nats-server", nil},
+		{testkit + "/fleettrial", "kills, stops, cuts off and copies the hosts of agents that have several", nil},
 		{testkit + "/limittest", "tests limits at their edges", nil},
 		{testkit + "/mailtest", "IMAP and SMTP servers in the process", nil},
 		{testkit + "/membersgen", "writes state/members_gen.go", nil},

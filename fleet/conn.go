@@ -115,7 +115,12 @@ func (c *Conn) callerError(caller context.Context, err error) error {
 // attempt calls try once. It drops a connection that was lost, or that brought no answer. The
 // next attempt goes to another server, which may still be connected to the rest.
 func (c *Conn) attempt(ctx context.Context, l *link, try func(context.Context, *link) error) error {
-	ctx, cancel := context.WithTimeout(ctx, c.patience())
+	return c.attemptFor(ctx, c.patience(), l, try)
+}
+
+// attemptFor is attempt with a patience of its own.
+func (c *Conn) attemptFor(ctx context.Context, patience time.Duration, l *link, try func(context.Context, *link) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := try(ctx, l)
 	if e, ok := errors.AsType[*Error](err); ok && e.Lost && (e.Code == 0 || e.Err == errNoResponder && e.Code == 503) {

@@ -116,12 +116,18 @@ func (c *Conn) OfferHead(ctx context.Context, after uint64, body []byte) (revisi
 	if err != nil {
 		return 0, certain(err)
 	}
-	err = c.attempt(ctx, l, func(ctx context.Context, l *link) error {
+	err = c.attemptFor(ctx, c.offerPatience(), l, func(ctx context.Context, l *link) error {
 		revision, err = l.offer(ctx, m)
 		return err
 	})
 	return revision, err
 }
+
+// offerTime is how long OfferHead waits for an answer. Its caller has five seconds for an offer, and
+// repeats it. A server answers within milliseconds, and an election takes a few seconds.
+const offerTime = 1500 * time.Millisecond
+
+func (c *Conn) offerPatience() time.Duration { return min(offerTime, c.patience()) }
 
 // signed returns a message with the signature of this agent, for one of its own subjects.
 func (c *Conn) signed(ctx context.Context, subject, line string, body []byte) (*nats.Msg, error) {

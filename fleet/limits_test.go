@@ -74,6 +74,7 @@ func TestLimits(t *testing.T) {
 			})
 			return answered
 		}),
+		limittest.Duration("offerTime", 1500*time.Millisecond, 1, func(_ *testing.T, d time.Duration) bool { return d <= new(Conn).offerPatience() }),
 		limittest.Duration("firstPause", 50*time.Millisecond, 1, func(t *testing.T, d time.Duration) bool {
 			times := tryTimes(t)
 			return times[1]-times[0] >= d

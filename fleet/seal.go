@@ -52,7 +52,7 @@ func (c *Conn) box(ctx context.Context) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, errors.New("the key cannot encrypt")
 	}
-	key := sha256.Sum256(append([]byte("asl1 seal\n"), seed...))
+	key := sha256.Sum256(append([]byte("agentstateloop seal\n"), seed...))
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		return nil, err
