@@ -57,7 +57,7 @@ const (
 	lease     = 30 * time.Second
 	lapse     = lease + lease/100 + 5*time.Second // the silence after which a standby takes the seat
 	pollEvery = 5 * time.Second
-	orphan    = lease*2/5 + 15*time.Second // how long a turn of the dead host is left alone
+	orphan    = time.Minute + 15*time.Second // how long a turn of the dead host is left alone
 
 	// takeoverMargin is for a machine that is busy with all of the tests. An event that takes this
 	// much longer does not come.
