@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"syscall"
 	"time"
 
 	"agentstateloop/fleet"
@@ -241,8 +239,9 @@ func (s *Seat) withdraw(asked bool) error {
 	return s.Engine.SetWish(ctx, nil)
 }
 
-// InFleet reports whether a state directory belongs to a fleet.
+// InFleet reports whether a state directory belongs to a fleet. A directory that cannot be read is
+// another error.
 func InFleet(st *store.Store) bool {
 	_, err := os.Lstat(st.Path(RecordFile))
-	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) // a file in its place is another error
+	return err == nil
 }
