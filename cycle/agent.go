@@ -205,15 +205,15 @@ func (a *Agent) View() view.Reader {
 		r.Mesh = a.Mesh.Carrier.Address()
 	}
 	if a.Seat != nil {
-		r.Fleet = a.fleetStatus
+		r.Fleet = a.core().fleetStatus
 	}
 	return r
 }
 
 // fleetStatus returns what this host knows about the seat. It uses no network.
-func (a *Agent) fleetStatus() *view.StatusFleet {
-	f := &view.StatusFleet{Host: a.Seat.Host, Auto: a.Seat.Auto}
-	v, err := a.Seat.View()
+func (c core) fleetStatus() *view.StatusFleet {
+	f := &view.StatusFleet{Host: c.seat.Host, Auto: c.seat.Auto}
+	v, err := c.seat.View()
 	if err != nil {
 		text := err.Error()
 		f.Trouble = &text
@@ -221,7 +221,7 @@ func (a *Agent) fleetStatus() *view.StatusFleet {
 	}
 	f.Acts, f.CutOff, f.Holder, f.To, f.Term, f.Trouble = v.Here, v.CutOff, view.OrNull(v.Holder), view.OrNull(v.To), v.Term, view.OrNull(v.Text)
 	// Distances on the boot clock, as times for people. Rounded, they stay the same.
-	at := func(d time.Duration) *time.Time { return view.OrNull(a.Now().Add(d).Round(time.Second).UTC()) }
+	at := func(d time.Duration) *time.Time { return view.OrNull(c.now().Add(d).Round(time.Second).UTC()) }
 	if v.Known {
 		f.SeenAt = at(-v.Ago)
 	}

@@ -189,8 +189,8 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 	if err := a.Store.UnmarkRemoval(); err != nil {
 		return state.State{}, err
 	}
-	if a.standsBy() {
-		return a.installStandby(ctx)
+	if a.core().standsBy() {
+		return a.timers().installStandby(ctx)
 	}
 	s, err := a.journal().commit(ctx, state.Unscheduled{Removed: false})
 	if err != nil {
@@ -211,8 +211,8 @@ func (a *Agent) Install(ctx context.Context) (state.State, error) {
 // Install does, but leaves both alone after an `uninstall`. The error is ErrBusy if a cycle is
 // under way, which installs the lines itself.
 func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
-	if a.standsBy() {
-		return a.installStandby(ctx)
+	if a.core().standsBy() {
+		return a.timers().installStandby(ctx)
 	}
 	var s state.State
 	if a.Schedule.HasTimer() {
@@ -242,24 +242,24 @@ func (a *Agent) Reinstall(ctx context.Context) (state.State, error) {
 }
 
 // standsBy reports whether another host acts for the agent, as far as is known here.
-func (a *Agent) standsBy() bool { return a.Seat != nil && a.Seat.Here() != nil }
+func (c core) standsBy() bool { return c.seat != nil && c.seat.Here() != nil }
 
 // installStandby installs what polls a standby. It records nothing: the state is that of the host
 // that acts. The returned state has only the schedule.
-func (a *Agent) installStandby(ctx context.Context) (s state.State, err error) {
-	job := a.Job(s)
-	if a.Schedule.HasTimer() {
-		t := a.Timer(s)
+func (u *timers) installStandby(ctx context.Context) (s state.State, err error) {
+	if u.schedule.HasTimer() {
+		t := u.timer(s)
 		if err = t.Write(); err == nil {
 			err = t.Enable(ctx)
 		}
 		if err == nil {
-			_, err = a.timers().removeLines(ctx, false)
+			_, err = u.removeLines(ctx, false)
 		}
 		s.Schedule.Installed = t.Name()
 	} else {
-		if _, err = a.Schedule.Table.Install(ctx, job); err == nil {
-			_, err = a.Timer(s).Remove(ctx)
+		job := u.crontab.job(s)
+		if _, err = u.schedule.Table.Install(ctx, job); err == nil {
+			_, err = u.timer(s).Remove(ctx)
 		}
 		s.Schedule.Installed, _ = job.Line()
 	}
@@ -277,7 +277,7 @@ func (a *Agent) Uninstall(ctx context.Context) (cron.Change, []string, error) {
 	if err != nil {
 		return cron.Change{}, nil, err
 	}
-	if a.standsBy() { // its polls leave the table alone
+	if a.core().standsBy() { // its polls leave the table alone
 		return a.timers().stopPolls(ctx, state.State{}, a.Schedule.Mode == ModeCrontab)
 	}
 	if _, err := a.journal().commit(ctx, state.Unscheduled{Removed: true}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"agentstateloop/internal/osfile"
 	"agentstateloop/internal/testkit"
 	"agentstateloop/internal/testkit/fleetsim"
 )
@@ -66,7 +67,7 @@ func play(t *testing.T, n int64) (out fleetsim.Outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer osfile.RemoveAll(dir)
 	func() {
 		// A process that is killed while go-imap hands it a mail leaves the library's reader waiting.
 		defer func() {

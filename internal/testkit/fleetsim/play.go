@@ -11,6 +11,7 @@ import (
 
 	"agentstateloop/cycle"
 	"agentstateloop/fleet/seat"
+	"agentstateloop/internal/osfile"
 	"agentstateloop/state"
 	"agentstateloop/state/store"
 )
@@ -216,7 +217,7 @@ func (w *World) copyHost(h *host, twin bool) {
 // backUp copies the directory of a host.
 func (w *World) backUp(h *host) {
 	if h.backup != "" {
-		os.RemoveAll(h.backup)
+		osfile.RemoveAll(h.backup)
 	}
 	h.backup = filepath.Join(filepath.Dir(h.dir), "backup")
 	if err := copyTree(h.dir, h.backup); err != nil {
@@ -232,7 +233,7 @@ func (w *World) restore(h *host) {
 	w.happened("an old directory was put back")
 	h.powerOff()
 	time.Sleep(time.Second)
-	err := os.RemoveAll(h.dir)
+	err := osfile.RemoveAll(h.dir)
 	if err == nil {
 		err = copyTree(h.backup, h.dir)
 	}
