@@ -19,34 +19,18 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"agentstateloop/fleet"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/testkit/fleettest"
 	"agentstateloop/internal/testkit/memfleet"
-)
-
-// engine is the calls of an agent on several hosts.
-type engine interface {
-	LoadHead(ctx context.Context) (fleet.Head, error)
-	OfferHead(ctx context.Context, after uint64, body []byte) (revision uint64, err error)
-	PutBlock(ctx context.Context, n uint64, body []byte) error
-	GetBlocks(ctx context.Context, from, to uint64, take func(n uint64, body []byte) error) error
-	PutFile(ctx context.Context, sum string, size int64, content io.Reader) error
-	GetFile(ctx context.Context, sum string, size int64, take func(io.Reader) error) error
-	SetWish(ctx context.Context, body []byte) error
-	LoadWish(ctx context.Context) (body []byte, stored time.Time, err error)
-}
-
-var (
-	_ engine = (*fleet.Conn)(nil)
-	_ engine = (*memfleet.Client)(nil)
 )
 
 // world is the servers of one agent, in memory or real, with two hosts.
 type world struct {
 	t        *testing.T
-	hosts    [2]engine
-	hasty    engine // a host that waits only for a moment
-	stranger engine // an agent without the rights of [fleet]
-	offline  engine // a host that reaches no server
+	hosts    [2]seat.Engine
+	hasty    seat.Engine // a host that waits only for a moment
+	stranger seat.Engine // an agent without the rights of [fleet]
+	offline  seat.Engine // a host that reaches no server
 	patience time.Duration
 
 	forge  func(subject string, body []byte) // stores a message without a signature
@@ -90,7 +74,7 @@ func memoryWorld() *world {
 		return do()
 	}
 	return &world{
-		hosts: [2]engine{s.Host("first"), s.Host("second")}, hasty: s.Host("hasty"), stranger: s.Host("stranger"), offline: s.Host("offline"),
+		hosts: [2]seat.Engine{s.Host("first"), s.Host("second")}, hasty: s.Host("hasty"), stranger: s.Host("stranger"), offline: s.Host("offline"),
 		forge: s.Forge, remove: s.Remove, lose: func(n int) { lose = n }, hold: func() { hold = true }, free: func() { free() },
 	}
 }
@@ -115,7 +99,7 @@ func realWorlds(t *testing.T, servers, agents int) (all []*world) {
 		first.Dial, hasty.Dial = fleettest.Wire{Pass: g.pass}.Dial, fleettest.Wire{Pass: g.pass}.Dial
 		admin := e.Intrude("")
 		all = append(all, &world{
-			hosts: [2]engine{first, second}, hasty: hasty, stranger: stranger, offline: offline, patience: 10 * time.Second,
+			hosts: [2]seat.Engine{first, second}, hasty: hasty, stranger: stranger, offline: offline, patience: 10 * time.Second,
 			forge: func(subject string, body []byte) {
 				t.Helper()
 				_, real := place(handle, subject)
@@ -266,7 +250,7 @@ func (w *world) offer(after, body, want string) {
 	w.offerBy(w.hosts[0], after, body, want)
 }
 
-func (w *world) offerBy(by engine, after, body, want string) {
+func (w *world) offerBy(by seat.Engine, after, body, want string) {
 	w.t.Helper()
 	r, err := by.OfferHead(w.t.Context(), w.number(after), []byte(body))
 	got := w.class(err)
