@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"agentstateloop/fleet"
+	"agentstateloop/fleet/seat"
 	"agentstateloop/internal/testkit/memfleet"
 )
 
 // offer offers a head and returns its revision.
-func offer(t *testing.T, by engine, after uint64, body string) uint64 {
+func offer(t *testing.T, by seat.Engine, after uint64, body string) uint64 {
 	t.Helper()
 	r, err := by.OfferHead(t.Context(), after, []byte(body))
 	if err != nil {
