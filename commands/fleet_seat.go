@@ -131,8 +131,8 @@ func (c *call) stopOldProcesses(a *cycle.Agent) (release func(), err error) {
 func joinedSeat(a *cycle.Agent, j seat.Joined) seatOutput {
 	r := seatOutput{Agent: a.Handle, Host: a.Seat.Host, Holder: orNull(j.Holder), Term: j.Term}
 	switch {
-	case j.Holder == a.Seat.Host:
-		r.Next = "Next: on each other host, copy agent.toml and its secrets, and run `" + name + " init`."
+	case j.Here:
+		r.Next = "Next: on each other host, copy agent.toml and its secrets, change host in [fleet], and run `" + name + " init`."
 	case a.Seat.Auto:
 		r.Next = "Next: nothing. This host acts by itself if the other one falls silent.\n`" + name + " fleet take` makes it act now."
 	default:
@@ -147,8 +147,10 @@ func joinedText(a *cycle.Agent, j seat.Joined) string {
 	switch {
 	case j.Made:
 		text = fmt.Sprintf("the servers have the state of @%s now, and this host, %s, acts (term %d)", a.Handle, j.Holder, j.Term)
-	case j.Holder == a.Seat.Host:
+	case j.Here:
 		text = fmt.Sprintf("this host, %s, acts for @%s (term %d)", j.Holder, a.Handle, j.Term)
+	case j.Holder == a.Seat.Host:
+		text += "\n" + seat.Namesake + "."
 	case j.Holder == "":
 		text = fmt.Sprintf("no host acts for @%s yet: the seat was released; this host, %s, is a standby", a.Handle, a.Seat.Host)
 	}
@@ -255,7 +257,7 @@ func (o *fleetTakeOptions) run(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	r.Next = fmt.Sprintf("Next: nothing. Each poll here renews the lease of %s; `%s status` shows it.", terminal.Short(v.Lease), name)
+	r.Next = fmt.Sprintf("Each poll here renews the lease of %s; `%s status` shows it.", terminal.Short(v.Lease), name)
 	return r.print(c, fmt.Sprintf("this host, %s, acts for @%s now (term %d)", a.Seat.Host, a.Handle, v.Term))
 }
 
@@ -273,8 +275,14 @@ func (c *call) whyWaits(a *cycle.Agent, err error) string {
 	if !ok {
 		return "the servers do not answer: " + err.Error()
 	}
+	if e.Holder == "" && e.To == "" {
+		return "the seat was released"
+	}
 	if e.Holder == "" {
 		return "the seat was released to " + e.To + ": this host acts if " + e.To + " does not"
+	}
+	if e.Reason == seat.Namesake {
+		return e.Error()
 	}
 	who := fmt.Sprintf("%s acts for @%s (term %d)", e.Holder, a.Handle, e.Term)
 	v, viewErr := a.Seat.View()
@@ -294,7 +302,7 @@ func fleetReleaseCommand(p *program) *cli.Command {
 		Usage: "let any other host act for the agent",
 		Description: `Run it on the host that acts, for example before it shuts down. The next poll of
 any other host makes that host act. If no other host comes, this one acts again
-when a lease is over.
+after one lease.
 
 Example:
   agentstateloop fleet release`,
@@ -310,6 +318,6 @@ func fleetRelease(c *call, a *cycle.Agent) error {
 	if err != nil {
 		return err
 	}
-	r.Next = "Next: the next poll of another host takes the seat. To shut this host down for\nlong, also run `" + name + " uninstall`."
+	r.Next = "Next: the next poll of another host takes the seat. If this host stays off, nothing\nmore is needed; to remove it for good, run `" + name + " uninstall`."
 	return r.print(c, fmt.Sprintf("no host acts for @%s now: this host, %s, has released the seat", a.Handle, a.Seat.Host))
 }

@@ -50,7 +50,7 @@ var globalFlags = []flagHelp{
 	{"--version", "", "print the version"},
 }
 
-const exitCodes = `0 done, or nothing to do; 1 error; 2 invalid usage or configuration; 3 the cycle ran but mail, mesh or a login failed; 75 another poll is running; of nudge --wait: 4 refused, 5 timed out, 6 failed`
+const exitCodes = `0 done, or nothing to do; 1 error; 2 invalid usage or configuration; 3 the cycle ran but mail, mesh or a login failed; 75 another poll is running, or another host acts; of nudge --wait: 4 refused, 5 timed out, 6 failed`
 
 // literal returns a template that produces text.
 func literal(text string) string { return "{{" + strconv.Quote(text) + "}}" }

@@ -48,8 +48,8 @@ failed.
 
 HANDLE names another agent. If its configuration is in the same folder as yours,
 it is nudged directly. Otherwise your agent nudges it through the mesh; it must
-list your agent in its peers, and only --wait=queued works. So it does on a host
-that does not act for an agent with several hosts.
+list your agent in its peers, and only --wait=queued works. On a standby
+(docs/fleet.md), a nudge for your own agent goes through the mesh too.
 
 Examples:
   make && agentstateloop nudge --reason "build is green"

@@ -501,7 +501,7 @@ func TestTroubleOnceADay(t *testing.T) {
 	poll("a day later", exitUsage, trouble, "--quiet")
 	e.Servers[0].Kill()
 	poll("without servers", exitSource, "", "--quiet")
-	poll("without servers, by hand", exitSource, "the servers do not tell who acts: ")
+	poll("without servers, by hand", exitSource, "cannot ask the servers who acts: ")
 	e.Servers[0].Start()
 	a, err := load().loader.Load(path)
 	if err != nil {

@@ -35,8 +35,8 @@ is read from standard input. With --no-wait it prints the key of the message;
 inbox show KEY shows the answer later.
 
 With --mail the answer is mailed to you instead, like the answer to a mail. On a
-host that does not act for an agent with several hosts, the message goes to the
-host that acts, and the answer comes back.
+standby (docs/fleet.md), the message goes to the host that acts, and the answer
+comes back.
 Programs have their own ways to send messages, with fewer rights: see "Messages
 from programs" in docs/scripts.md.
 
@@ -101,7 +101,7 @@ func (o *tellOptions) forward(c *call, a *cycle.Agent, text string, standby erro
 		return c.printKey(key, nil)
 	}
 	if !c.json {
-		c.out.Note("sent", "%v", standby)
+		c.out.Note("sent", "to the host that acts: %v", standby)
 	}
 	reporter := waitReporter{call: c, agent: a, key: key}
 	answer, err := a.AwaitForwarded(c.ctx, key, reporter.update)

@@ -22,7 +22,7 @@ import (
 // SeatError means that the servers did not tell who acts for the agent, so this host does nothing.
 type SeatError struct{ Err error }
 
-func (e *SeatError) Error() string { return "the servers do not tell who acts: " + e.Err.Error() }
+func (e *SeatError) Error() string { return "cannot ask the servers who acts: " + e.Err.Error() }
 func (e *SeatError) Unwrap() error { return e.Err }
 
 // hold is the first act of a poll of an agent with several hosts (package fleet/seat). It returns

@@ -62,7 +62,7 @@ func (c fleetCheck) seat(v seat.View) Finding {
 		return bad(Warn, name, "run `agentstateloop poll`", "this host, %s, holds the seat (term %d), but no poll has reached the servers since it was copied or has started again: nothing begins", s.Host, v.Term)
 	case v.CutOff:
 		return bad(Error, name, "see mesh; nothing begins here until they answer, and another host may act",
-			"CUT OFF: the servers have not answered this host, %s, since %s (term %d)", s.Host, terminal.Clock(c.now().Add(-v.Ago), c.now()), v.Term)
+			"CUT OFF: this host, %s, has not reached the servers since %s (term %d)", s.Host, terminal.Clock(c.now().Add(-v.Ago), c.now()), v.Term)
 	case v.Here:
 		return good(name, "this host, %s, acts (term %d); its lease of %s ends in %s", s.Host, v.Term, terminal.Short(v.Lease), terminal.Short(v.Left.Round(time.Second)))
 	case v.Holder == "":
@@ -112,7 +112,7 @@ func (c fleetCheck) read(ctx context.Context, v seat.View) Finding {
 	case h.Revision == 0 && !v.Joined:
 		return good(name, "the servers have no state of @%s yet", c.agent.Handle)
 	case h.Body == nil:
-		return bad(Error, name, "run `agentstateloop fleet join` on the host that acted last", "the servers have no state of @%s", c.agent.Handle)
+		return bad(Error, name, "run `agentstateloop fleet join --replace` on the host that acted last", "the servers have no state of @%s", c.agent.Handle)
 	case !h.Signed:
 		return bad(Error, name, "find out who may write to the servers, then run `agentstateloop fleet join --replace` on the host that acted last", "the state in the servers is not signed by the key of @%s", c.agent.Handle)
 	case took > slowTrip:

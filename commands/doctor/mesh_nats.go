@@ -112,6 +112,9 @@ func (c meshCheck) serverHint(err error) string {
 	if e, ok := errors.AsType[*fleet.Error](err); ok && e.Denied {
 		return c.config.MeshSecretHint(c.handle)
 	}
+	if c.fleet {
+		return "start nats-server there, or correct url in [mesh]; until then this agent does nothing, mail included"
+	}
 	return "start nats-server there, or correct url in [mesh]; mail works without the mesh"
 }
 

@@ -26,7 +26,7 @@ func fleetRow(row row, f *view.StatusFleet, now time.Time) {
 	case f.CutOff && f.SeenAt == nil:
 		row("CUT OFF", "this host, %s, holds the seat (term %d), but nothing begins before a poll reaches the servers", f.Host, f.Term)
 	case f.CutOff:
-		row("CUT OFF", "the servers have not answered since %s: nothing begins on this host, %s, until they do, and another host may act (term %d)", moment(*f.SeenAt, now), f.Host, f.Term)
+		row("CUT OFF", "this host, %[2]s, has not reached the servers since %[1]s: nothing begins here until it does, and another host may act (term %[3]d)", moment(*f.SeenAt, now), f.Host, f.Term)
 	case f.Acts && f.LeaseEnd != nil:
 		row("fleet", "this host, %s, acts (term %d), lease left %s", f.Host, f.Term, terminal.Short(max(0, f.LeaseEnd.Sub(now)).Round(time.Second)))
 	case f.Acts:
@@ -34,11 +34,11 @@ func fleetRow(row row, f *view.StatusFleet, now time.Time) {
 	case f.Holder == nil && f.To != nil:
 		row("STANDBY", "no host acts (term %d): the seat was released to %s", f.Term, plain.Line(*f.To))
 	case f.Holder == nil:
-		row("STANDBY", "no host acts (term %d): the seat was released%s", f.Term, around("; `", terminal.Program+" fleet take", "` takes it"))
+		row("STANDBY", "no host acts (term %d): the seat was released%s", f.Term, around("; the next poll of a host takes it, or `", terminal.Program+" fleet take", "`"))
 	case f.Auto:
-		row("STANDBY", "%s acts (term %d%s); this host, %s, does if it falls silent", plain.Line(*f.Holder), f.Term, seen, f.Host)
+		row("STANDBY", "%s acts (term %d%s); this host, %s, takes over if %s falls silent", plain.Line(*f.Holder), f.Term, seen, f.Host, plain.Line(*f.Holder))
 	default:
-		row("STANDBY", "%s acts (term %d%s); this host, %s, does after `%s fleet take`", plain.Line(*f.Holder), f.Term, seen, f.Host, terminal.Program)
+		row("STANDBY", "%s acts (term %d%s); this host, %s, takes over only by `%s fleet take`", plain.Line(*f.Holder), f.Term, seen, f.Host, terminal.Program)
 	}
 }
 

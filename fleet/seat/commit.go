@@ -33,6 +33,8 @@ func (s *Seat) refusal(r record, st state.State) error {
 	switch {
 	case !r.known:
 		return s.trouble(NotJoined, "")
+	case !r.Holds && r.Trouble != "":
+		return s.trouble(r.Trouble, r.Detail)
 	case !r.Holds:
 		return s.standby(r, "")
 	case st.Serial > r.Head.Serial && !r.Unsettled:
@@ -85,7 +87,7 @@ func (s *Seat) adopt(r *record, h fleet.Head, e envelope) {
 func (s *Seat) lose(r *record, h fleet.Head, e envelope) error {
 	reason := ""
 	switch {
-	case e.Seat == r.Head.Seat:
+	case e.Seat == r.Head.Seat, r.Holds && e.Host == s.Host:
 		reason = "ANOTHER MACHINE USES THE NAME OF THIS HOST: set [fleet] host on one of the two"
 	case r.Holds:
 		reason = "it took the seat from this host"
@@ -102,7 +104,7 @@ func (s *Seat) lose(r *record, h fleet.Head, e envelope) error {
 func (s *Seat) open(r *record, h fleet.Head) (envelope, error) {
 	switch {
 	case h.Revision == 0 || h.Body == nil:
-		return envelope{}, s.fail(r, Forgot, fmt.Sprintf("they have none, and this host wrote revision %d", r.Revision))
+		return envelope{}, s.fail(r, Forgot, fmt.Sprintf("they have none of it, and this host has change %d", r.Revision))
 	case !h.Signed:
 		return envelope{}, s.fail(r, Foreign, fmt.Sprint(h.Revision))
 	}
@@ -144,17 +146,17 @@ func (s *Seat) loadAtLeast(ctx context.Context, r *record, revision uint64) (fle
 			return h, nil // of servers that were made again
 		}
 		if tries == maxTries && h.Revision < r.Revision && r.Trouble == Forgot {
-			return h, s.fail(r, Forgot, fmt.Sprintf("they show revision %d, and this host knows revision %d", h.Revision, r.Revision))
+			return h, s.fail(r, Forgot, fmt.Sprintf("they show change %d, and this host knows change %d", h.Revision, r.Revision))
 		}
 		if tries == maxTries && h.Revision < r.Revision {
 			// All may lag. If the next look sees the same, they have forgotten.
-			r.Trouble, r.Detail = Forgot, fmt.Sprintf("they show revision %d, and this host knows revision %d", h.Revision, r.Revision)
+			r.Trouble, r.Detail = Forgot, fmt.Sprintf("they show change %d, and this host knows change %d", h.Revision, r.Revision)
 			if err := s.write(*r); err != nil {
 				return h, err
 			}
 		}
 		if tries == maxTries {
-			return h, fmt.Errorf("%w: they still show revision %d", ErrUnsure, h.Revision)
+			return h, fmt.Errorf("they show change %d of the state, and this host knows change %d: %w", h.Revision, max(revision-1, r.Revision), ErrUnsure)
 		}
 		if err := s.pause(ctx, retryAfter); err != nil {
 			return h, err
@@ -297,7 +299,7 @@ func (s *Seat) refused(ctx context.Context, c *store.Cache, r *record, e envelop
 			return err
 		}
 		if !s.newerTerm(*r, h) {
-			return s.fail(r, Forgot, fmt.Sprintf("they are at revision %d, and this host wrote revision %d", last, r.Revision))
+			return s.fail(r, Forgot, fmt.Sprintf("they are at change %d, and this host has change %d", last, r.Revision))
 		}
 	}
 	h, err := s.loadAtLeast(ctx, r, max(last, r.Revision+1))

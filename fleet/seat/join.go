@@ -16,6 +16,7 @@ import (
 // Joined is the result of Join.
 type Joined struct {
 	Holder  string // the host that acts now
+	Here    bool   // that is this host
 	Term    uint64
 	Made    bool // the servers had no state: they have that of this directory now
 	Aside   bool // the state of this directory was set aside
@@ -69,7 +70,7 @@ func (s *Seat) Join(ctx context.Context, replace bool) (j Joined, err error) {
 		case h.Revision > 0 && !usable && !replace && h.Body != nil:
 			return s.trouble(Foreign, fmt.Sprint(h.Revision))
 		case r.Revision > 0 && h.Revision == 0 && !replace:
-			return s.fail(&r, Forgot, fmt.Sprintf("they have none, and this host knows revision %d", r.Revision))
+			return s.fail(&r, Forgot, fmt.Sprintf("they have none of it, and this host has change %d", r.Revision))
 		case !usable, e.Left, forgot && replace:
 			j, err = s.create(ctx, c, &r, h, e)
 			return err
@@ -109,16 +110,16 @@ func (s *Seat) create(ctx context.Context, c *store.Cache, r *record, h fleet.He
 	if err != nil {
 		return Joined{}, err
 	}
-	return Joined{Holder: s.Host, Term: e.Term, Made: true}, nil
+	return Joined{Holder: s.Host, Here: true, Term: e.Term, Made: true}, nil
 }
 
 // follow makes this directory a copy of the head.
 func (s *Seat) follow(ctx context.Context, c *store.Cache, r *record, h fleet.Head, e envelope, replace bool) (j Joined, err error) {
 	if r.known && r.Holds && e.Seat == r.Head.Seat {
-		return Joined{Holder: s.Host, Term: e.Term, Already: true}, nil
+		return Joined{Holder: s.Host, Here: true, Term: e.Term, Already: true}, nil
 	}
 	if s.ownOffer(*r, e) {
-		return Joined{Holder: s.Host, Term: e.Term, Made: r.Revision == 0}, s.resume(ctx, c, r, h, e)
+		return Joined{Holder: s.Host, Here: true, Term: e.Term, Made: r.Revision == 0}, s.resume(ctx, c, r, h, e)
 	}
 	j = Joined{Holder: e.Host, Term: e.Term, Already: r.known}
 	if c.State.Serial > min(r.Head.Serial, e.Serial) { // not a copy of an earlier head
@@ -197,7 +198,7 @@ func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(
 			if r.known && r.Holds {
 				return s.beat(ctx, c, &r)
 			}
-			return s.watch(ctx, c, &r, true)
+			return s.watch(ctx, c, &r, byHand)
 		})
 		standby, isStandby := errors.AsType[*StandbyError](err)
 		if err == nil || !isStandby && !fleet.Unsure(err) {
@@ -216,6 +217,9 @@ func (s *Seat) Take(ctx context.Context, ring func(context.Context), waits func(
 			}
 		}
 		if s.pause(ctx, time.Second) != nil {
+			if r, readErr := s.read(); readErr == nil && r.Trouble != "" {
+				err = s.trouble(r.Trouble, r.Detail)
+			}
 			return errors.Join(err, s.withdraw(asked > 0))
 		}
 	}

@@ -30,7 +30,11 @@ func (s *Seat) Look(ctx context.Context) error {
 			}
 			return s.grant(ctx, c, &r)
 		}
-		err = s.watch(ctx, c, &r, s.Auto)
+		by := byPerson
+		if s.Auto {
+			by = byItself
+		}
+		err = s.watch(ctx, c, &r, by)
 		if _, standby := errors.AsType[*StandbyError](err); standby && s.Looked != nil {
 			_ = s.Looked(ctx) // the next poll does it again
 		}
@@ -153,9 +157,19 @@ func (s *Seat) released(r *record) error {
 	return s.standby(*r, "")
 }
 
-// watch is Look on a standby. The seat of a silent holder, or a released one, is taken if take is
-// set.
-func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) error {
+// taking says who wants the seat.
+type taking int
+
+// byPerson leaves the seat to a person, byItself takes that of a silent holder, and byHand also one
+// that this host has released.
+const (
+	byPerson taking = iota
+	byItself
+	byHand
+)
+
+// watch is Look on a standby. It takes the seat of a silent holder, or a released one.
+func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take taking) error {
 	h, err := s.loadAtLeast(ctx, r, min(r.Revision, 1)) // a server that lags may have none yet
 	if err != nil {
 		return err
@@ -182,7 +196,7 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 		return err
 	}
 	meant := r.Seen.Lease == 0 && (r.Seen.To == s.Host || r.Seen.To != "" && r.Seen.Host == s.Host)
-	if !take && !meant || !s.lapsed(*r) {
+	if take == byPerson && !meant || !s.lapsed(*r, take) {
 		return s.standby(*r, "")
 	}
 	if err := s.fetchMissing(ctx, r); err != nil {
@@ -194,14 +208,14 @@ func (s *Seat) watch(ctx context.Context, c *store.Cache, r *record, take bool) 
 // lags is watch for a head that is older than one that this host has seen: the server lags, or the
 // servers have lost the newer one. A claim of the newer one, of which this directory is a copy, tells
 // which: the servers refuse it if they have lost it.
-func (s *Seat) lags(ctx context.Context, c *store.Cache, r *record, take bool) error {
+func (s *Seat) lags(ctx context.Context, c *store.Cache, r *record, take taking) error {
 	if r.Seen.Revision == 0 { // the boot is another one: the wait begins again
 		r.Seen = sighting{Revision: r.Revision, Term: r.Head.Term, Beat: r.Head.Beat, Host: r.Head.Host, Lease: r.Head.Lease, To: r.Head.To, At: r.Head.At, First: r.now, Wall: s.Now().UTC()}
 		if err := s.write(*r); err != nil {
 			return err
 		}
 	}
-	if !take || r.Revision != r.Seen.Revision || c.State.Serial != r.Head.Serial || !s.lapsed(*r) {
+	if take == byPerson || r.Revision != r.Seen.Revision || c.State.Serial != r.Head.Serial || !s.lapsed(*r, take) {
 		return s.standby(*r, "")
 	}
 	data, err := c.Data()
@@ -307,7 +321,7 @@ func (s *Seat) see(r *record, h fleet.Head, e envelope) {
 }
 
 // lapsed reports whether this host may take the seat (F4).
-func (s *Seat) lapsed(r record) bool {
+func (s *Seat) lapsed(r record, take taking) bool {
 	_, now, err := s.Clock()
 	if err != nil {
 		return false
@@ -318,7 +332,7 @@ func (s *Seat) lapsed(r record) bool {
 		return waited >= lapseAfter(seen.Lease)
 	}
 	// The seat was released: to this host, to any, or to one that does not come.
-	return seen.To == s.Host || seen.To == "" && seen.Host != s.Host || waited >= lapseAfter(s.Lease)
+	return seen.To == s.Host || seen.To == "" && (seen.Host != s.Host || take == byHand) || waited >= lapseAfter(s.Lease)
 }
 
 // claim takes the seat: a compare-and-set on the head whose holder is silent, with the next term.

@@ -135,6 +135,10 @@ func (s *Seat) write(r record) error {
 	return nil
 }
 
+// Namesake is the reason of a standby whose holder has its name: another machine, or this one before its
+// directory was lost or copied.
+const Namesake = "THIS IS NOT THAT HOST: if another machine has the same name, set host in [fleet] to another one; if this directory is a copy, it acts when that host falls silent"
+
 // standby returns the error for a host that does not have the seat.
 func (s *Seat) standby(r record, reason string) error {
 	e := &StandbyError{Handle: s.Handle, Holder: r.Seen.Host, Term: r.Seen.Term, Ago: r.now - r.Seen.First, Reason: reason}
@@ -143,6 +147,9 @@ func (s *Seat) standby(r record, reason string) error {
 	}
 	if r.Seen.Revision > 0 && r.Seen.Lease == 0 {
 		e.Holder, e.To = "", r.Seen.To
+	}
+	if e.Holder == s.Host && e.Reason == "" {
+		e.Reason = Namesake
 	}
 	return e
 }

@@ -73,7 +73,7 @@ type StandbyError struct {
 
 func (e *StandbyError) Error() string {
 	if e.Holder == "" {
-		return fmt.Sprintf("nobody acts for %s yet: the seat was released to %s", e.Handle, cmp.Or(e.To, "any host"))
+		return fmt.Sprintf("no host acts for %s: the seat was released to %s", e.Handle, cmp.Or(e.To, "any host"))
 	}
 	text := fmt.Sprintf("%s acts for %s (term %d", e.Holder, e.Handle, e.Term)
 	if e.Ago >= 0 {
@@ -126,9 +126,9 @@ func (s *Seat) trouble(why Trouble, detail string) error {
 	case OwnLife:
 		text = fmt.Sprintf("THIS DIRECTORY IS NOT IN THE FLEET: %s holds a state of %s that the servers never had (%s). `agentstateloop fleet join --replace` sets it aside and takes the state of the servers", s.Store.Dir, s.Handle, detail)
 	case Forgot:
-		text = fmt.Sprintf("THE SERVERS HAVE LOST THE STATE OF %s: %s. Nothing is sent or run here any more. Look at the servers first. If the lost state does not come back, run `agentstateloop fleet join --replace` on the host that acted last: it puts its state there", s.Handle, detail)
+		text = fmt.Sprintf("THE SERVERS HAVE LOST THE STATE OF %s: %s. Nothing is sent or run here any more. First look for the disks of the servers. If they are gone, run `agentstateloop fleet join --replace` on the host that acted last: it stores its state there", s.Handle, detail)
 	case Foreign:
-		text = fmt.Sprintf("THE STATE OF %s IN THE SERVERS HAS A WRONG SIGNATURE: somebody without the key of the agent wrote it (revision %s). Find out who may write to the servers, then run `agentstateloop fleet join --replace` on the host that acted last", s.Handle, detail)
+		text = fmt.Sprintf("THE STATE OF %s IN THE SERVERS HAS A WRONG SIGNATURE: somebody without the key of the agent wrote it (change %s). Find out who may write to the servers, then run `agentstateloop fleet join --replace` on the host that acted last", s.Handle, detail)
 	case Left:
 		text = fmt.Sprintf("%s HAS LEFT THE FLEET: it lives on %s alone. Run `agentstateloop uninstall` here, or `agentstateloop fleet join` there", s.Handle, detail)
 		if detail == s.Host {
