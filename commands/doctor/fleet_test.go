@@ -105,7 +105,7 @@ func TestFleetHeads(t *testing.T) {
 	}
 	a.expect("unsigned", well, `error fleet: the state in the servers is not signed by the key of @goulard3120; find out`)
 	e.Ask("STREAM.PURGE."+fleet.HeadStream, struct{}{}, nil)
-	a.expect("forgotten", well, `error fleet: the servers have no state of @goulard3120; run .agentstateloop fleet join. on the host that acted last`)
+	a.expect("forgotten", well, `error fleet: the servers have no state of @goulard3120; run .agentstateloop fleet join --replace. on the host that acted last`)
 }
 
 // TestSeatFindings checks the level and the words for each state of a seat.
@@ -118,7 +118,7 @@ func TestSeatFindings(t *testing.T) {
 		want string
 	}{
 		"holder":     {seat.View{Joined: true, Here: true, Known: true, Holder: "alpha", Term: 3, Lease: lease, Left: time.Minute}, `ok this host, alpha, acts \(term 3\); its lease of 2m30s ends in 1m`},
-		"cut off":    {seat.View{Joined: true, Here: true, Known: true, CutOff: true, Term: 3, Lease: lease, Ago: 5 * time.Minute}, `error CUT OFF: the servers have not answered this host, alpha, since .* \(term 3\)`},
+		"cut off":    {seat.View{Joined: true, Here: true, Known: true, CutOff: true, Term: 3, Lease: lease, Ago: 5 * time.Minute}, `error CUT OFF: this host, alpha, has not reached the servers since .* \(term 3\)`},
 		"booted":     {seat.View{Joined: true, Here: true, CutOff: true, Term: 3, Lease: lease}, `warn .* no poll has reached the servers since`},
 		"standby":    {seat.View{Joined: true, Known: true, Holder: "beta", Term: 3, Lease: lease, Ago: time.Minute}, `ok beta acts \(term 3\), with a lease of 2m30s, and gave a sign 1m ago; this host, alpha, is a standby`},
 		"silent":     {seat.View{Joined: true, Known: true, Holder: "beta", Term: 3, Lease: lease, Ago: 5 * time.Minute}, `warn beta acts \(term 3\), but has been silent for 5m`},

@@ -115,7 +115,7 @@ func TestNATSMeshFindings(t *testing.T) {
 	before := storedMessages(t, e)
 	a.expect("well", well,
 		`ok secret.mesh: read from .*/key; the public key is `+own.Public,
-		`ok mesh: 127\.0\.0\.1:\d+ answers: nats-server 2\.\d+\.\d+, n1; it accepts the key; a round trip takes \d+\.\d ms`,
+		`ok mesh: 127\.0\.0\.1:\d+ answers: nats-server 2\.\d+\.\d+, N[A-Z0-9]+; it accepts the key; a round trip takes \d+\.\d ms`,
 		`ok mesh.rights: the key has all 17 rights that an agent needs, and none that it must not have; nothing was sent`,
 		`ok mesh.mailbox: 0 messages waiting; $`,
 		`ok mesh.streams: ASL_BOX, ASL_BLOB, KV_asl-who, KV_asl-mesh: present`,
